@@ -1,0 +1,1 @@
+"""All that the host owns: sessions, custody of processes, the process core, verbs, approvals."""

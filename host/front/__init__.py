@@ -1,0 +1,1 @@
+"""The composition: the only place in `host` that may import `tools`."""

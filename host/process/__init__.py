@@ -1,0 +1,1 @@
+"""The process core: terminals, captured pipes, cleaned logs. It knows no verb."""

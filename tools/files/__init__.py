@@ -1,0 +1,1 @@
+"""Verbs that change and probe the file system."""
