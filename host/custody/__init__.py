@@ -1,1 +1,1 @@
-"""Custody: the warden, one init per session, one leader per command, and the zygote that forks workers."""
+"""Custody of processes: warden, one init per session, one leader per command, zygote."""

@@ -1,0 +1,377 @@
+"""The host's side of one leader: a program, its end, and the end of its tree."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import trio
+
+from awaitbox.host.custody import kernel, parcel, protocol, stages, trust
+from awaitbox.host.errors import HostError
+from awaitbox.host.limits import SILENCE_SECONDS
+
+if TYPE_CHECKING:
+    from awaitbox.host.custody.watch import Watch
+
+_BUSY_PACKETS = 4 * round(protocol.HUNT_SECONDS / protocol.BUSY_SECONDS)
+_SURVIVOR_ASKS = 10  # the oldest may end between the leader's look and ours
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """The oldest living process of a command's tree. `pidfd` belongs to the `Command`."""
+
+    pid: int
+    pidfd: int
+    argv0: str
+
+
+class Command:
+    """One started program. Made by `Machine.spawn`; all attributes are the host's own findings.
+
+    `status` is a raw wait status, from the kernel where it keeps one, else the leader's word; None
+    if neither is known, and then `note` says why. It stays None until `ended`.
+    """
+
+    def __init__(
+        self,
+        ctl: socket.socket,
+        init: int,
+        watch: Watch,
+        *,
+        id: int,
+        abandon: Callable[[], None],
+        give_up: Callable[[str], None],
+        forget: Callable[[], None],
+    ) -> None:
+        """`abandon`: init kills the leader. `give_up`: the machine ends. `forget`: all is closed"""
+        self.id = id
+        self.pid = -1
+        self.pidfd = -1
+        self.status: int | None = None
+        self.oldest_status: int | None = None
+        self.note: str | None = None
+        self.left = 0
+        self.ended = trio.Event()
+        self.gone = trio.Event()
+        self.answered = trio.Event()  # STARTED, FAILED, or neither will come
+        self.failure: tuple[int, int] | None = None  # errno, AT_...
+        self.is_breach = False
+        self.stage = stages.ASKED
+        self._ctl: socket.socket | None = ctl
+        self._init = init
+        self._watch = watch
+        self._abandon = abandon
+        self._give_up = give_up
+        self._forget = forget
+        self._busy = 0
+        self._is_closing = False
+        self._asking = trio.Lock()
+        self._asked = 0  # SURVIVORS without an answer yet; more than one after a cancelled ask
+        self._named = trio.Event()
+        self._answer: Survivor | None = None
+        self._is_stale = False  # what was named had ended meanwhile
+        self._survivors: list[Survivor] = []
+        watch.add(ctl.fileno(), self._on_packet)
+
+    # ---------------------------------------------------------------- for verbs
+    def signal(self, number: int) -> None:
+        """Signal the process alone. No error if it is over. Raises `PermissionError` (sudo)."""
+        if self.pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self.pidfd, number)
+            except ProcessLookupError:
+                pass
+
+    async def survivors(self) -> Survivor | None:
+        """The oldest living process of the tree, after `ended`.
+
+        None if nothing is left; also if nothing of it stays long enough to be named, then `gone`
+        is not set. Raises `HostError` (`custody_breach`). A cancel leaves everything as it was.
+        """
+        async with self._asking:
+            for _ in range(_SURVIVOR_ASKS):
+                self._answer, self._is_stale = None, False
+                if self._ctl is None:
+                    break
+                self._named = trio.Event()
+                self._asked += 1
+                self._tell(protocol.SURVIVORS)
+                self._watch.expect((self, "named"), SILENCE_SECONDS, self._on_silence)
+                await self._named.wait()
+                if not self._is_stale:
+                    break
+        if self.is_breach:
+            raise HostError(f"the command was ended: {self.note}", code="custody_breach")
+        return self._answer
+
+    async def stop(self, grace_seconds: float) -> None:
+        """End the whole tree: SIGTERM and SIGCONT, the grace, SIGKILL; returns when it is gone.
+
+        Shielded: a cancel waits for the end, which comes after the grace and a bounded time more.
+        A leader that says nothing is stepped over, then its init.
+        """
+        if self.stage == stages.ASKED:
+            self.lose("it was stopped before its start")  # the leader may still read its request
+        elif self._ctl is not None:
+            self._tell(protocol.STOP, round(grace_seconds * 1000))
+            seconds = grace_seconds + SILENCE_SECONDS
+            self._watch.expect((self, "gone"), seconds, self._on_silence)
+        with trio.CancelScope(shield=True):
+            await self.gone.wait()
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        """Give the descriptors back. Before `gone` it ends the tree at once, and then does so."""
+        self._is_closing = True
+        if self.stage == stages.OVER:
+            self.release()
+        else:
+            self.lose("it was closed before its end")
+
+    # ---------------------------------------------------------------- for the machine
+    async def send(self, packet: bytes) -> None:
+        """A part of the request. Nothing is raised if the leader is dead: `answered` is set then.
+
+        Checkpoints only if the leader is behind.
+        """
+        while self._ctl is not None:
+            try:
+                parcel.send(self._ctl, packet)
+                return
+            except BlockingIOError:
+                try:
+                    await trio.lowlevel.wait_writable(self._ctl)
+                except trio.ClosedResourceError:
+                    return
+            except OSError:
+                return
+
+    async def discard(self) -> None:
+        """End what was begun and close. Shielded; does not raise."""
+        with trio.CancelScope(shield=True):
+            await self.stop(0)
+        self.close()
+
+    def refused(self, number: int) -> None:
+        """Init could not hand the request to a leader."""
+        if self.stage == stages.ASKED:
+            self.failure = number, protocol.AT_REQUEST
+        self.orphaned(0, "init could not fork a leader")
+
+    def orphaned(self, left: int, note: str, *, is_machine_over: bool = False) -> None:
+        """Init, or whoever is above it, has ended what the leader left. Idempotent.
+
+        The end of the machine is also why a leader was lost just before.
+        """
+        if self.stage == stages.OVER:
+            return
+        self.stage = stages.after(self.stage, stages.ORPHANED)
+        self.note = note if is_machine_over else self.note or note
+        if self.pidfd >= 0 and not left and not kernel.is_over(self.pidfd):
+            self._kill_unbelieved()
+        self._finish(left)
+
+    def release(self) -> None:
+        """Close all descriptors; nothing is sent any more."""
+        self._close_ctl()
+        for key in ("exit", "gone", "named"):
+            self._watch.arrived((self, key))
+        if self.pidfd >= 0:
+            self._watch.remove(self.pidfd)
+            os.close(self.pidfd)
+            self.pidfd = -1
+        for survivor in self._survivors:
+            os.close(survivor.pidfd)
+        self._survivors.clear()
+        self._forget()
+
+    def still_busy(self) -> None:
+        """Init hunts: not silent."""
+        if self.stage == stages.LOST:
+            self._watch.expect((self, "gone"), SILENCE_SECONDS, self._on_silence)
+
+    def lose(self, note: str, *, is_breach: bool = False) -> None:
+        """Listen to the leader no more; init ends the tree."""
+        if self.stage in (stages.LOST, stages.OVER):
+            return
+        self.stage = stages.LOST
+        self.note = self.note or note
+        self.is_breach = self.is_breach or is_breach
+        self._close_ctl()
+        self._wake_asker()
+        self._watch.arrived((self, "exit"))
+        self._watch.expect((self, "gone"), SILENCE_SECONDS, self._on_silence)
+        self._abandon()
+
+    # ---------------------------------------------------------------- packets
+    def _on_packet(self) -> None:
+        if self._ctl is None:
+            return
+        try:
+            data, fds, is_cut = parcel.receive(self._ctl, most=1)
+        except BlockingIOError:
+            return
+        if not data:
+            parcel.close_all(fds)
+            self.lose("its leader was killed")
+            return
+        try:
+            self._take(data, fds, is_cut)
+        except (protocol.ProtocolError, stages.IllegalEvent, trust.Breach) as error:
+            self.lose(f"its leader was not to be trusted: {error}", is_breach=True)
+
+    def _take(self, data: bytes, fds: list[int], is_cut: bool) -> None:
+        try:
+            kind, _, values = protocol.unpack(data)
+            stage = stages.after(self.stage, kind)
+        except (protocol.ProtocolError, stages.IllegalEvent):
+            parcel.close_all(fds)
+            raise
+        if kind in (protocol.STARTED, protocol.SURVIVOR):
+            fd = trust.single(fds, is_cut)
+            self._on_started(fd) if kind == protocol.STARTED else self._on_survivor(fd)
+        else:
+            trust.none(fds, is_cut)
+        if kind == protocol.FAILED:
+            self.failure = values[0], values[1]
+        elif kind == protocol.BUSY:
+            self._on_busy()
+        elif kind == protocol.NOBODY:
+            self._on_answer(None)
+        elif kind in (protocol.EXIT, protocol.GONE):
+            self._check_over(kind, values)
+        self.stage = stage
+        if kind == protocol.EXIT:
+            self._on_exit(values[0])
+            if values[1]:
+                self.stage = stages.after(stage, protocol.GONE)
+        elif kind == protocol.GONE:
+            self.oldest_status = values[2] if values[1] else None
+        if self.stage == stages.OVER:
+            self._finish(values[0] if kind == protocol.GONE else 0)
+
+    def _on_started(self, pidfd: int) -> None:
+        self.pid = trust.checked(pidfd, self._init)
+        if self.pid < 0:  # an honest leader does not reap before the ACK
+            os.close(pidfd)
+            raise trust.Breach("a process that is gone already")
+        self.pidfd = pidfd
+        self._tell(protocol.ACK)
+        self._watch.add(pidfd, self._on_over)
+        self.answered.set()
+
+    def _on_over(self) -> None:
+        """The program ended, says the kernel; a leader that was stopped would not say so."""
+        if self.pidfd >= 0 and kernel.is_over(self.pidfd):
+            self._watch.remove(self.pidfd)
+            if self.stage == stages.RUNNING:
+                self._watch.expect((self, "exit"), SILENCE_SECONDS, self._on_silence)
+
+    def _check_over(self, kind: int, values: tuple[int, ...]) -> None:
+        left = values[0] if kind == protocol.GONE else 0
+        if not left and not kernel.is_over(self.pidfd):
+            raise trust.Breach("an end that the kernel does not know")
+
+    def _on_exit(self, status: int) -> None:
+        known = kernel.exit_status(self.pidfd)
+        self.status = status if known is None else known
+        self._watch.arrived((self, "exit"))
+        self.ended.set()
+
+    def _on_busy(self) -> None:
+        self._busy += 1
+        if self._busy > _BUSY_PACKETS:
+            raise trust.Breach("busy without an end")
+        self._watch.expect((self, "gone"), SILENCE_SECONDS, self._on_silence)
+
+    def _on_survivor(self, pidfd: int) -> None:
+        pid = trust.checked(pidfd, self._init)
+        if pid < 0:
+            os.close(pidfd)
+            self._is_stale = True
+            self._on_answer(None)
+            return
+        for known in self._survivors:
+            if known.pid == pid and not kernel.is_over(known.pidfd):
+                os.close(pidfd)
+                self._on_answer(known)
+                return
+        survivor = Survivor(pid, pidfd, _argv0(pid))
+        self._survivors.append(survivor)
+        self._on_answer(survivor)
+
+    def _on_answer(self, survivor: Survivor | None) -> None:
+        if self._asked == 0:
+            raise trust.Breach("an answer that nobody asked for")
+        self._asked -= 1
+        self._answer = survivor
+        self._wake_asker()
+
+    def _wake_asker(self) -> None:
+        self._watch.arrived((self, "named"))
+        self._named.set()
+
+    # ---------------------------------------------------------------- ends
+    def _on_silence(self) -> None:
+        """Stop got no answer in time: leader, then init, are stepped over."""
+        if self.stage == stages.LOST:
+            self._give_up("init did not end a command")
+        else:
+            self.lose("its leader did not answer")
+
+    def _kill_unbelieved(self) -> None:
+        try:
+            self.signal(signal.SIGKILL)
+        except PermissionError:
+            pass
+
+    def _finish(self, left: int) -> None:
+        self.left = left
+        if self.pidfd >= 0:
+            self._watch.remove(self.pidfd)
+            if self.status is None:
+                self.status = kernel.exit_status(self.pidfd)
+        if self.status is None and self.failure is None:
+            self.note = self.note or "how it ended is not known"
+        if self._survivors and (known := kernel.exit_status(self._survivors[-1].pidfd)) is not None:
+            self.oldest_status = known
+        for key in ("exit", "gone"):
+            self._watch.arrived((self, key))
+        self._close_ctl()
+        self._answer = None
+        self._wake_asker()
+        self.answered.set()
+        self.ended.set()
+        self.gone.set()
+        if self._is_closing:
+            self.release()
+
+    def _tell(self, kind: int, *values: int) -> None:
+        """A leader that takes nothing is found by its silence, a dead one by its end."""
+        if self._ctl is not None:
+            try:
+                parcel.send(self._ctl, protocol.pack(kind, 0, *values))
+            except OSError:
+                pass
+
+    def _close_ctl(self) -> None:
+        if self._ctl is not None:
+            self._watch.remove(self._ctl.fileno())
+            trio.lowlevel.notify_closing(self._ctl)
+            self._ctl.close()
+            self._ctl = None
+
+
+def _argv0(pid: int) -> str:
+    """A process's own claim, cut to a path's length; "" if it has none."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
+            return os.fsdecode(file.read(4096).partition(b"\0")[0])
+    except OSError:
+        return ""

@@ -1,0 +1,149 @@
+"""A socket to one that forks on request: the warden or the zygote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from awaitbox.host.custody import parcel, protocol
+
+if TYPE_CHECKING:
+    from awaitbox.host.custody.watch import Watch
+
+
+class LineClosed(Exception):
+    """The other side is dead, or broke the protocol."""
+
+
+class _Reply:
+    def __init__(self) -> None:
+        self.came = trio.Event()
+        self.pidfd = -1
+        self.number = 0
+        self.is_awaited = True
+
+
+class Line:
+    """`up` is set when the other side serves, `closed` when it never will (again).
+
+    `why` is then its own last words, if it had any.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        watch: Watch,
+        *,
+        on_ended: Callable[[int, int, int], None] | None = None,
+        on_closed: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_ended(id, status, left)` for an ENDED, `on_closed()` once at the end."""
+        self.up = trio.Event()
+        self.closed = trio.Event()
+        self.why = ""
+        self._sock: socket.socket | None = sock
+        self._watch = watch
+        self._on_ended = on_ended
+        self._on_closed = on_closed
+        self._replies: dict[int, _Reply] = {}
+        self._last_id = 0
+        watch.add(sock.fileno(), self._on_packet)
+
+    async def ask(self, kind: int, fds: Sequence[int]) -> tuple[int, int]:
+        """Ask for a fork; return the request's id and the child's pidfd, the caller's to close.
+
+        Raises `OSError` if the fork failed, `LineClosed`. After a cancel the child, if there is
+        one by then, is killed.
+        """
+        if self._sock is None:
+            raise LineClosed(self.why)
+        self._last_id += 1
+        id, reply = self._last_id, _Reply()
+        self._replies[id] = reply
+        try:
+            await self.send(protocol.pack(kind, id), fds)
+            await reply.came.wait()
+        finally:
+            reply.is_awaited = False
+        if reply.pidfd >= 0:
+            return id, reply.pidfd
+        if reply.number:
+            raise OSError(reply.number, os.strerror(reply.number))
+        raise LineClosed(self.why)
+
+    async def send(self, data: bytes, fds: Sequence[int] = ()) -> None:
+        """Checkpoints only if the other side is behind. A dead one is no error: see `closed`."""
+        while self._sock is not None:
+            try:
+                parcel.send(self._sock, data, fds)
+                return
+            except BlockingIOError:
+                try:
+                    await trio.lowlevel.wait_writable(self._sock)
+                except trio.ClosedResourceError:
+                    return
+            except OSError as error:
+                if error.errno not in parcel.DEAD:
+                    raise  # a descriptor that is none
+                return
+
+    def close(self) -> None:
+        """Idempotent; whoever waits for a reply gets `LineClosed`."""
+        if self._sock is None:
+            return
+        self._watch.remove(self._sock.fileno())
+        trio.lowlevel.notify_closing(self._sock)
+        self._sock.close()
+        self._sock = None
+        self.closed.set()
+        for reply in self._replies.values():
+            reply.came.set()
+        self._replies.clear()
+        if self._on_closed is not None:
+            self._on_closed()
+
+    def _on_packet(self) -> None:
+        if self._sock is None:
+            return
+        try:
+            data, fds, _ = parcel.receive(self._sock)
+        except BlockingIOError:
+            return
+        try:
+            if not data or not self._take(data, fds):
+                self.close()
+        except protocol.ProtocolError as error:
+            self.why = str(error)
+            self.close()
+        finally:
+            parcel.close_all(fds)
+
+    def _take(self, data: bytes, fds: list[int]) -> bool:
+        """Whether the line stays open. Takes out of `fds` what is handed on."""
+        kind, id, values = protocol.unpack(data)
+        if kind == protocol.UP:
+            self.up.set()
+        elif kind == protocol.BROKEN:
+            self.why = protocol.text_of(data).decode(errors="replace")
+            return False
+        elif kind == protocol.ENDED and self._on_ended is not None:
+            self._on_ended(id, *values)
+        elif kind in (protocol.FORKED, protocol.NOFORK):
+            reply = self._replies.pop(id, None)
+            if reply is None:
+                raise protocol.ProtocolError("an answer that nobody asked for")
+            if kind == protocol.NOFORK:
+                reply.number = values[0]
+            elif reply.is_awaited and fds:
+                reply.pidfd = fds.pop()
+            elif fds:
+                signal.pidfd_send_signal(fds[0], signal.SIGKILL)
+            reply.came.set()
+        else:
+            raise protocol.ProtocolError(f"an unexpected {protocol.name_of(kind)}")
+        return True

@@ -1,0 +1,360 @@
+"""The host's side of one init: a session's machine, in which commands are started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from awaitbox.host.custody import kernel, parcel, protocol
+from awaitbox.host.custody.command import Command
+from awaitbox.host.errors import HostError
+from awaitbox.host.limits import READY_SECONDS, SILENCE_SECONDS
+
+if TYPE_CHECKING:
+    from awaitbox.host.custody.watch import Watch
+
+_DIED = "its init was killed"
+_STRAY_PACKETS = 10_000  # about commands that are not known (any more)
+_IN_FLIGHT_SECONDS = 0.002  # until other processes have taken their descriptors: no event tells
+_END_SECONDS = protocol.HUNT_SECONDS + SILENCE_SECONDS
+
+
+class Machine:
+    """One init and what it leads. Made by `Custody.machine`.
+
+    `lost` is set when init dies though nobody closed the machine, with `reason` a sentence that
+    says how; every command is then ended. `over` is set when nothing of it is left.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        sock: socket.socket,
+        pidfd: int,
+        watch: Watch,
+        *,
+        open_files: int,
+        give_up: Callable[[str], None],
+        forget: Callable[[], None],
+    ) -> None:
+        """`give_up` ends the whole custody; `forget`: all is closed."""
+        self.folder = folder
+        self.pid = kernel.pid_of(pidfd) or -1
+        self.pidfd = pidfd
+        self.reason: str | None = None
+        self.lost = trio.Event()
+        self.over = trio.Event()
+        self.answered = trio.Event()  # READY, BROKEN, or neither will come
+        self.is_ready = False
+        self.left = 0
+        self._sock: socket.socket | None = sock
+        self._watch = watch
+        self._open_files = open_files
+        self._give_up = give_up
+        self._forget = forget
+        self._commands: dict[int, Command] = {}
+        self._last_id = 0
+        self._strays = 0
+        self._is_closing = False
+        self._is_orphan = False
+        self._is_late = False
+        watch.add(sock.fileno(), self._on_packet)
+        watch.add(pidfd, self._on_death)
+
+    # ---------------------------------------------------------------- commands
+    async def spawn(
+        self,
+        argv: Sequence[str | bytes],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        fds: Sequence[int],
+        tty: str | None = None,
+        executable: str | bytes | None = None,
+    ) -> Command:
+        """Start a program; return when the kernel has confirmed it as one of this machine.
+
+        `fds` become its 0, 1, ... (at most 8; of 0 to 2 what is missing is /dev/null) and stay the
+        caller's to close. With `tty` they must be empty: the slave's path is opened as 0, 1, 2 and
+        is the controlling terminal. The program gets a session of its own, default signals, the
+        soft limit on open files that this process had at first, and exactly `env`.
+
+        Raises `OSError` as `subprocess` does (`filename` is the program, the folder or the
+        terminal), `ValueError` (a NUL, an illegal name), `HostError` (`session_lost`;
+        `leader_lost`: killed before its answer; `custody_breach`). Checkpoints. After a cancel or
+        an error nothing of it runs.
+        """
+        if (tty is not None and fds) or len(fds) > protocol.PROGRAM_DESCRIPTORS:
+            raise ValueError(f"{len(fds)} descriptors{' beside a terminal' if tty else ''}")
+        request = protocol.Request(
+            [os.fsencode(part) for part in argv],
+            {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+            os.fsencode(cwd),
+            open_files=self._open_files,
+            terminal=os.fsencode(tty or ""),
+            executable=os.fsencode(executable or ""),
+        )
+        packets = list(protocol.pack_request(request))
+        self._check_alive()
+        command, theirs = self._prepare()
+        try:
+            with trio.move_on_after(READY_SECONDS):
+                await self._send(command, packets, theirs, fds)
+                await command.answered.wait()
+        except BaseException:
+            await command.discard()
+            raise
+        if command.pid < 0:
+            await command.discard()
+            raise self._why_not(command, argv[0] if executable is None else executable, cwd, tty)
+        return command
+
+    def _check_alive(self) -> None:
+        if self._is_closing or self._sock is None or self.lost.is_set():
+            raise self._lost_error()
+
+    def _lost_error(self) -> HostError:
+        reason = self.reason or "the machine of this session was closed"
+        return HostError(f"nothing was started: {reason}", code="session_lost")
+
+    def _prepare(self) -> tuple[Command, socket.socket]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._last_id += 1
+        id = self._last_id
+        command = Command(
+            ours,
+            self.pid,
+            self._watch,
+            id=id,
+            abandon=lambda: self._tell(protocol.KILL, id),
+            give_up=self.give_up,
+            forget=lambda: self._drop(id),
+        )
+        self._commands[id] = command
+        return command, theirs
+
+    async def _send(
+        self, command: Command, packets: list[bytes], theirs: socket.socket, fds: Sequence[int]
+    ) -> None:
+        """The first packet goes ahead of SPAWN, so that the leader finds it without a wait."""
+        with theirs:
+            await command.send(packets[0])
+            await self._send_to_init(
+                protocol.pack(protocol.SPAWN, command.id), [theirs.fileno(), *fds]
+            )
+        for packet in packets[1:]:
+            await command.send(packet)
+
+    async def _send_to_init(self, data: bytes, fds: Sequence[int]) -> None:
+        while self._sock is not None:
+            try:
+                parcel.send(self._sock, data, fds)
+                return
+            except BlockingIOError:
+                try:
+                    await trio.lowlevel.wait_writable(self._sock)
+                except trio.ClosedResourceError:
+                    return
+            except OSError as error:
+                if error.errno in parcel.DEAD:
+                    return  # as its pidfd will say
+                if error.errno != errno.ETOOMANYREFS:
+                    raise
+                await trio.sleep(_IN_FLIGHT_SECONDS)
+
+    def _why_not(
+        self, command: Command, program: str | bytes, cwd: str, tty: str | None
+    ) -> Exception:
+        if command.failure is not None:
+            number, at = command.failure
+            names = {protocol.AT_FOLDER: cwd, protocol.AT_TERMINAL: tty}
+            return OSError(number, os.strerror(number), names.get(at, program))
+        if command.is_breach:
+            return HostError(f"the start was refused: {command.note}", code="custody_breach")
+        if self.reason is not None or self.over.is_set():
+            return self._lost_error()
+        return HostError(
+            f"nothing was started: {command.note}; what had begun was ended. Start it again",
+            code="leader_lost",
+        )
+
+    def _drop(self, id: int) -> None:
+        self._commands.pop(id, None)
+
+    # ---------------------------------------------------------------- ends
+    async def aclose(self) -> None:
+        """End everything in the machine at once, and return when that is certain.
+
+        Shielded, bounded; removes nothing on disk. Its commands' descriptors are closed too.
+        """
+        self.close()
+        with trio.CancelScope(shield=True):
+            await self.over.wait()
+        self.release()
+        await trio.lowlevel.checkpoint()
+
+    async def discard(self) -> None:
+        """`aclose` for one that is not wanted any more: shielded; does not raise."""
+        with trio.CancelScope(shield=True):
+            await self.aclose()
+
+    def close(self) -> None:
+        """Begin what `aclose` waits for."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._sock is not None and not self.over.is_set():
+            try:
+                self._sock.shutdown(socket.SHUT_WR)  # init reads an end, and we still read init
+            except OSError:
+                pass
+            self._watch.expect((self, "end"), _END_SECONDS, self._on_late_end)
+
+    def give_up(self, reason: str) -> None:
+        """Kill init; what it led is ended by its leaders and by the warden."""
+        self.reason = self.reason or reason
+        if self.pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            except OSError:
+                pass
+            self._watch.expect((self, "end"), _END_SECONDS, self._on_late_end)
+
+    def orphan(self) -> None:
+        """The warden is dead: init sees that too and ends all; nobody will report its end."""
+        self._is_orphan = True
+        self.reason = self.reason or "its warden died"
+        self.lost.set()
+        self._close_sock()
+        if self.pidfd < 0 or kernel.is_over(self.pidfd):
+            self.finish(0)
+        else:
+            self._watch.expect((self, "end"), _END_SECONDS, self._on_late_end)
+
+    def finish(self, left: int, status: int | None = None) -> None:
+        """Nothing of the machine is left but `left` processes of another user. Idempotent."""
+        if self.over.is_set():
+            return
+        if not self._is_closing:
+            self._note_death(status)
+        self.left = left
+        note = f"its session ended: {self.reason or 'it was closed'}"
+        for command in list(self._commands.values()):
+            command.orphaned(left, note, is_machine_over=True)
+        self._watch.arrived((self, "end"))
+        self._close_sock()
+        self._watch.remove(self.pidfd)
+        os.close(self.pidfd)
+        self.pidfd = -1
+        self.answered.set()
+        self.over.set()
+
+    def release(self) -> None:
+        """Close what commands still hold."""
+        for command in list(self._commands.values()):
+            command.release()
+        self._forget()
+
+    def _note_death(self, status: int | None) -> None:
+        self.reason = self.reason or _DIED
+        if self.reason == _DIED and status is not None:
+            self.reason += _how(status)
+        self.lost.set()
+
+    def _on_late_end(self) -> None:
+        if self.pidfd >= 0 and not kernel.is_over(self.pidfd) and not self._is_late:
+            self._is_late = True
+            self.give_up("its init did not end")
+        elif self._is_orphan:
+            self.finish(0)  # not even SIGKILL ends it now
+        else:
+            self._give_up("the warden did not report the end of an init")
+
+    # ---------------------------------------------------------------- packets
+    def _on_death(self) -> None:
+        if self.pidfd < 0 or not kernel.is_over(self.pidfd):
+            return
+        self._watch.remove(self.pidfd)
+        while self._sock is not None:  # a BROKEN may lie there
+            self._on_packet()
+        if self._is_orphan:
+            self.finish(0)
+            return
+        if not self._is_closing:
+            self._note_death(None)
+        self.answered.set()
+        self._watch.expect((self, "end"), _END_SECONDS, self._on_late_end)
+
+    def _on_packet(self) -> None:
+        if self._sock is None:
+            return
+        try:
+            data, fds, is_cut = parcel.receive(self._sock, most=1)
+        except BlockingIOError:
+            if self.pidfd < 0 or kernel.is_over(self.pidfd):
+                self._close_sock()
+            return
+        parcel.close_all(fds)
+        if not data:
+            self._close_sock()
+            if not self._is_closing and not kernel.is_over(self.pidfd):
+                self._watch.expect((self, "end"), SILENCE_SECONDS, self._on_late_end)
+            return
+        try:
+            kind, id, values = protocol.unpack(data)
+            if fds or is_cut:
+                raise protocol.ProtocolError("descriptors from an init")
+            self._take(kind, id, values, data)
+        except protocol.ProtocolError as error:
+            self._close_sock()
+            self.give_up(f"its init was not to be trusted: {error}")
+
+    def _take(self, kind: int, id: int, values: tuple[int, ...], data: bytes) -> None:
+        command = self._commands.get(id)
+        if kind == protocol.READY and not self.is_ready:
+            self.is_ready = True
+            self.answered.set()
+        elif kind == protocol.BROKEN:
+            self.reason = protocol.text_of(data).decode(errors="replace")
+        elif kind in (protocol.LOST, protocol.NOFORK) and command is None:
+            self._count_stray()
+        elif kind == protocol.LOST and command is not None:
+            command.orphaned(values[1], f"its leader was killed{_how(values[0])}")
+        elif kind == protocol.NOFORK and command is not None:
+            command.refused(values[0])
+        elif kind == protocol.BUSY:
+            self._count_stray()
+            for busy in self._commands.values():
+                busy.still_busy()
+        else:
+            raise protocol.ProtocolError(f"{protocol.name_of(kind)} from an init")
+
+    def _count_stray(self) -> None:
+        """What an honest init sends now and then, and a hostile one without end."""
+        self._strays += 1
+        if self._strays > _STRAY_PACKETS + 2 * self._last_id:
+            raise protocol.ProtocolError("a flood of packets")
+
+    def _tell(self, kind: int, id: int) -> None:
+        if self._sock is not None:
+            try:
+                parcel.send(self._sock, protocol.pack(kind, id))
+            except OSError:
+                pass  # an init that takes nothing is found by its silence
+
+    def _close_sock(self) -> None:
+        if self._sock is not None:
+            self._watch.remove(self._sock.fileno())
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+            self._sock = None
+
+
+def _how(status: int) -> str:
+    return f" (signal {os.WTERMSIG(status)})" if os.WIFSIGNALED(status) else ""
