@@ -1,1 +1,1 @@
-"""All that runs inside a worker: the wire, cells, verb stubs, the posix shim. Imports nothing of ours."""
+"""All that runs inside a worker: the wire, cells, verb stubs, the posix shim."""

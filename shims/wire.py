@@ -119,8 +119,8 @@ class Cancel(_Frame):
 
 
 class Done(_Frame):
-    """`status` is `ok`, `error` or `interrupted`; `value` a repr; `missing` the characters that were
-    cut out of its middle; `notices` are texts about un-awaited tasks that failed."""
+    """`status` is `ok`, `error` or `interrupted`; `value` a repr; `missing` the characters that
+    were cut out of its middle; `notices` are texts about tasks that failed in the background."""
 
     id: int
     status: str
@@ -188,7 +188,7 @@ class Outbox:
 
 
 def send(sock: socket.socket, outbox: Outbox, data: bytes) -> None:
-    """Send packed frames behind those that wait: the usual one is small and goes out in one call."""
+    """Send packed frames behind those that wait; the usual one is small and goes out at once."""
     if not outbox.size:
         try:
             sent = sock.send(data)
@@ -213,8 +213,9 @@ class Decoder:
         self._want = 4  # do not look again before that many bytes are there
 
     def feed(self, data: memoryview) -> list[Any]:
-        """All frames that `data` completes. Raises `WireError`, after which this decoder is done."""
-        if not self._buffer and len(data) >= 4 and int.from_bytes(data[:4], "big") == len(data) - 4:
+        """All frames that `data` completes. Raises `WireError`; then this decoder is done."""
+        size = len(data) - 4
+        if not self._buffer and size >= 0 and int.from_bytes(data[:4], "big") == size:
             return [self._one(data[4:])]  # the usual read is one whole small frame: no copy
         self._buffer += data
         if len(self._buffer) < self._want:
@@ -246,7 +247,7 @@ class Decoder:
 
 
 class Receiver:
-    """A decoder on a non-blocking stream socket, with the descriptors that came beside its frames."""
+    """A decoder on a non-blocking stream socket, with the descriptors that came beside frames."""
 
     __slots__ = ("_buffer", "_decoder", "_sock", "_view", "descriptors")
 

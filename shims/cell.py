@@ -1,0 +1,64 @@
+"""One cell: its source, compiled, and what its last expression is worth."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections import deque
+from types import CodeType
+from typing import Any
+
+from awaitbox.shims.bounds import CELLS_KEPT
+from awaitbox.shims.policy import check
+
+VALUE = "<value>"  # where the last expression goes; no source can spell it
+_known: deque[str] = deque()
+
+
+class Cell:
+    """`interrupts` counts the signals that were meant for it."""
+
+    __slots__ = ("code", "filename", "id", "interrupts", "source")
+
+    def __init__(self, id: int, source: str) -> None:
+        self.id = id
+        self.source = source
+        self.filename = f"<cell {id}>"
+        self.interrupts = 0
+        self.code: CodeType | None = None
+
+    def compile(self) -> CodeType:
+        """Raises SyntaxError (of the source, or of the policy), ValueError, MemoryError,
+        RecursionError."""
+        remember(self.filename, self.source)
+        tree = ast.parse(self.source, self.filename)
+        check(tree, self.source, self.filename)
+        body = tree.body
+        mode, root = "exec", tree
+        if body and isinstance(last := body[-1], ast.Expr):
+            if len(body) == 1:  # the usual small cell: no name to store and to read back
+                mode, root = "eval", ast.Expression(last.value)  # type: ignore[assignment]
+            else:
+                name = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
+                body[-1] = ast.copy_location(ast.Assign([name], last.value), last)
+        self.code = compile(
+            root, self.filename, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+        )
+        return self.code
+
+    @property
+    def is_async(self) -> bool:
+        return self.code is not None and bool(self.code.co_flags & inspect.CO_COROUTINE)
+
+    def value(self, result: Any, namespace: dict[str, Any]) -> Any:
+        """The value, given what the code returned. It leaves the namespace."""
+        return namespace.pop(VALUE, result)
+
+
+def remember(filename: str, source: str) -> None:
+    """Let tracebacks and `inspect.getsource` find the lines of a cell."""
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    _known.append(filename)
+    if len(_known) > CELLS_KEPT:
+        linecache.cache.pop(_known.popleft(), None)

@@ -1,0 +1,52 @@
+"""Tasks that failed in the background: each is told once, with the result of a cell."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from asyncio import tasks as asyncio_tasks
+from typing import Any
+
+from awaitbox.shims.bounds import NOTICE_CHARS, NOTICES
+from awaitbox.shims.loop import CellLoop
+from awaitbox.shims.tracebacks import clip, one_line
+
+
+class FailedTasks:
+    """Finds them without a hook in each task: a task that nobody holds reports itself when it is
+    collected, and those that somebody holds are looked at when a cell ends."""
+
+    def __init__(self, loop: CellLoop) -> None:
+        self._loop = loop
+        self._texts: list[str] = []
+        self._left_out = 0
+        loop.on_failure = self._note
+
+    def take(self) -> list[str]:
+        """The notices so far. The tasks they are about say nothing any more."""
+        for task in _held_tasks():
+            if task.done() and getattr(task, "_log_traceback", False):
+                with contextlib.suppress(AttributeError):
+                    task._log_traceback = False
+                if not task.cancelled():
+                    self._note(f"task {task.get_name()}", task.exception())
+        texts, self._texts = self._texts, []
+        if self._left_out:
+            texts.append(f"and {self._left_out} more failures in the background")
+            self._left_out = 0
+        return texts
+
+    def _note(self, message: str, error: BaseException | None) -> None:
+        if len(self._texts) >= NOTICES - 1:
+            self._left_out += 1
+            return
+        what = message if error is None else f"{message}: {one_line(error)}"
+        self._texts.append(clip(f"failed in the background: {what}", NOTICE_CHARS))
+
+
+def _held_tasks() -> list[asyncio.Task[Any]]:
+    for name in ("_scheduled_tasks", "_all_tasks"):
+        tasks = getattr(asyncio_tasks, name, None)
+        if tasks is not None:
+            return list(tasks)
+    return []

@@ -1,0 +1,294 @@
+"""The worker: a process that runs cells, one after another, and asks the host for everything else.
+
+Two tasks: the reader takes frames and runs a cell's first step itself, so that a cell without
+`await` costs no switch; the runner drives the cells that await. Both use the runner's context, so
+contextvars that one cell sets are seen in the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from collections.abc import Coroutine
+from typing import Any, NoReturn
+
+import trio
+import trio.lowlevel
+from trio._core._run import GLOBAL_RUN_CONTEXT
+
+from awaitbox.shims import doors, tracebacks, wire
+from awaitbox.shims.bounds import NOTICES, SETTLE_PASSES
+from awaitbox.shims.cell import Cell
+from awaitbox.shims.critical import Critical
+from awaitbox.shims.driver import CellTask, drive, step
+from awaitbox.shims.imports import Imports
+from awaitbox.shims.interrupt import Interrupts
+from awaitbox.shims.link import Link
+from awaitbox.shims.loop import CellLoop, open_cell_loop
+from awaitbox.shims.namespace import Namespace
+from awaitbox.shims.nested import Nested
+from awaitbox.shims.notices import FailedTasks
+from awaitbox.shims.output import Outputs
+from awaitbox.shims.stubs import make_stubs
+from awaitbox.shims.unawaited import Ledger, Lost
+
+_trio_run = trio.run
+
+
+class Worker:
+    """All that one worker process holds."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._critical = Critical()
+        self._sock = sock
+        self._link = Link(sock, self._critical)
+        self._outputs = Outputs(self._critical)
+        self._interrupts = Interrupts(self._critical, self._link)
+        self._namespace = Namespace()
+        self._nested = Nested(self._critical)
+        self._ledger = Ledger(self._is_own)
+        self._workspace = os.getcwd()
+        self._cell: Cell | None = None
+        self._own_task: Any = None  # which trio task runs the cell's own code
+        self._work: Coroutine[Any, Any, None] | None = None
+        self._runner: trio.lowlevel.Task
+        self._loop: CellLoop
+        self._failed: FailedTasks
+
+    # --- life
+    async def serve(self) -> None:
+        """Never returns: the end of the socket ends the process."""
+        token = trio.lowlevel.current_trio_token()
+        async with open_cell_loop() as loop, trio.open_nursery() as nursery:
+            self._loop = loop
+            loop.nested = asyncio.run
+            self._failed = FailedTasks(loop)
+            self._runner = await nursery.start(self._run_cells)
+            self._link.home_loop = loop
+            self._link.home_runner = self._runner._runner
+            self._link.arrived = lambda: token.run_sync_soon(self._wake, idempotent=True)
+            self._interrupts.token = token
+            self._interrupts.loop_task = loop.main_task
+            self._interrupts.install()
+            self._link.send(wire.pack(wire.Ready(os.getpid())))
+            while True:
+                await trio.lowlevel.wait_readable(self._sock)
+                self._link.read()
+                self._turn()
+
+    def _greet(self, hello: wire.Hello) -> None:
+        self._workspace = hello.workspace
+        os.environ.clear()
+        os.environ.update(hello.env)
+        time.tzset()
+        os.chdir(hello.workspace)
+        sys.argv = [""]
+        names = hello.session.get("imports") or ()
+        Imports(hello.workspace, self._namespace.scope, names).install()
+        stubs = make_stubs(hello.verbs, self._link, self._ledger, self._outputs.flush)
+        self._namespace.offer(stubs, self._ask)
+        self._nested.install()
+        _install_posix(self._link, self._outputs)
+        doors.close()
+
+    def _ask(self) -> dict[str, Any]:
+        self._outputs.flush()
+        facts: dict[str, Any] = self._link.call_sync("session.state", {})
+        return facts
+
+    # --- cells
+    def _turn(self) -> None:
+        """Do what the host asked for, up to the next cell that awaits."""
+        requests = self._link.requests
+        while requests and self._cell is None:
+            request = requests.popleft()
+            if type(request) is wire.Exec:
+                self._begin(request)
+            elif type(request) is wire.Inspect:
+                self._inspect(request)
+            elif type(request) is wire.Hello:
+                self._greet(request)
+
+    def _wake(self) -> None:
+        """Requests were read by somebody else: the runner sees to them when it is idle."""
+        if self._cell is None and self._work is None:
+            self._hand_over(_nothing())
+
+    def _hand_over(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work = work
+        if self._runner.custom_sleep_data is self:
+            trio.lowlevel.reschedule(self._runner)
+
+    async def _run_cells(self, task_status: trio.TaskStatus[trio.lowlevel.Task]) -> None:
+        me = trio.lowlevel.current_task()
+        task_status.started(me)
+        while True:
+            if self._work is None:
+                me.custom_sleep_data = self
+                await trio.lowlevel.wait_task_rescheduled(_never)
+            work, self._work = self._work, None
+            if work is not None:
+                await work
+            self._turn()
+
+    def _in_step(self, function: Any, *args: Any) -> Any:
+        """Run code of the user, in the cells' context, where an interrupt may raise."""
+        self._own_task = trio.lowlevel.current_task()
+        if self._own_task is self._runner:
+            return step(function, *args)
+        return self._runner.context.run(step, function, *args)
+
+    def _is_own(self) -> bool:
+        return getattr(GLOBAL_RUN_CONTEXT, "task", None) is self._own_task
+
+    def _begin(self, request: wire.Exec) -> None:
+        self._cell = self._interrupts.cell = cell = Cell(request.id, request.code)
+        shown: str | None = None
+        error: BaseException | None = None
+        try:
+            cell.compile()
+            if cell.is_async:
+                self._hand_over(self._drive(cell))
+                return
+            shown = self._in_step(self._evaluate, cell)
+        except BaseException as failure:
+            error = failure
+        if self._ledger.entries:
+            self._hand_over(self._settle(cell, shown, error))
+        else:
+            self._finish(cell, shown, error, [])
+
+    def _evaluate(self, cell: Cell) -> str | None:
+        assert cell.code is not None
+        return self._show(cell, eval(cell.code, self._namespace.names))
+
+    async def _drive(self, cell: Cell) -> None:
+        shown: str | None = None
+        error: BaseException | None = None
+        task = CellTask(self._loop)
+        self._own_task = self._runner
+        self._interrupts.task = task
+        assert cell.code is not None
+        try:
+            result = await drive(eval(cell.code, self._namespace.names), task, self._loop)
+            shown = step(self._show, cell, result)
+        except BaseException as failure:
+            error = failure
+        await self._settle(cell, shown, error)
+
+    async def _settle(self, cell: Cell, shown: str | None, error: BaseException | None) -> None:
+        """Let tasks that the cell made start; then what is not awaited never will be."""
+        for _ in range(SETTLE_PASSES):
+            if not self._ledger.entries:
+                break
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        self._finish(cell, shown, error, self._ledger.take_lost())
+
+    def _show(self, cell: Cell, result: Any) -> str | None:
+        value = cell.value(result, self._namespace.names)
+        if value is None:
+            return None
+        self._namespace.names["_"] = value
+        try:
+            return repr(value)
+        except Exception as error:
+            place = f"{type(value).__name__} object at {id(value):#x}"
+            return f"<{place}: its repr raises {tracebacks.one_line(error)}>"
+
+    def _finish(
+        self, cell: Cell, shown: str | None, error: BaseException | None, lost: list[Lost]
+    ) -> None:
+        notices = self._failed.take()
+        status, failure = self._verdict(cell, error, lost)
+        self._outputs.flush()
+        self._cell = None
+        self._interrupts.over()
+        value, missing = (None, 0) if failure or shown is None else _clipped(shown)
+        self._link.send(
+            wire.pack(wire.Done(cell.id, status, value, failure, missing, notices[:NOTICES]))
+        )
+
+    def _verdict(
+        self, cell: Cell, error: BaseException | None, lost: list[Lost]
+    ) -> tuple[str, wire.Failure | None]:
+        self._namespace.names.pop("<value>", None)
+        if error is not None and cell.interrupts:
+            return "interrupted", None
+        hint = Ledger.message(lost) if lost else None
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            error = None
+        if error is not None:
+            return "error", self._describe(cell, error, hint)
+        if hint is not None:
+            line = next((x.line for x in lost if x.filename == cell.filename), None)
+            text = f"RuntimeError: {hint}\n"
+            return "error", wire.Failure("RuntimeError", hint, text, line)
+        return "ok", None
+
+    def _describe(self, cell: Cell, error: BaseException, hint: str | None) -> wire.Failure:
+        """Runs the exception's own code, which an interrupt must be able to end."""
+        place = cell.filename, self._workspace, hint
+        try:
+            failure: wire.Failure = self._in_step(tracebacks.describe, error, *place)
+        except BaseException:
+            name = type(error).__name__
+            failure = wire.Failure(name, "(its text could not be made)", f"{name}\n", None)
+        return failure
+
+    def _inspect(self, request: wire.Inspect) -> None:
+        variables = self._in_step(self._namespace.variables)
+        self._link.send(wire.pack(wire.Inspected(request.id, variables)))
+
+
+async def _nothing() -> None:
+    pass
+
+
+def _never(_: object) -> trio.lowlevel.Abort:
+    return trio.lowlevel.Abort.FAILED
+
+
+def _clipped(text: str) -> tuple[str, int]:
+    """A repr as it is sent, and how much of its middle is missing."""
+    missing = max(0, len(text) - wire.VALUE_CHARS)
+    if missing:
+        half = wire.VALUE_CHARS // 2
+        text = text[:half] + text[-half:]
+    return tracebacks.sendable(text), missing
+
+
+def _install_posix(link: Link, outputs: Outputs) -> None:
+    from awaitbox.shims import posix
+
+    posix.install(link, outputs.flush)
+
+
+def warm() -> None:
+    """Import and run once what every worker needs. Leaves no thread, no descriptor, no loop."""
+    import awaitbox.shims.posix  # noqa: F401
+
+    async def once() -> None:
+        async with open_cell_loop() as loop:
+
+            async def wait() -> int:
+                await asyncio.sleep(0)
+                await trio.lowlevel.checkpoint()
+                return 1
+
+            await drive(wait(), CellTask(loop), loop)
+
+    _trio_run(once)
+    cell = Cell(0, "x = 1\nx")
+    cell.compile()
+    tracebacks.describe(ValueError("once"), cell.filename, os.sep)
+
+
+def main(fd: int) -> NoReturn:
+    """Serve the socket `fd` to its end. Descriptors 1 and 2 are the output that the host reads."""
+    sys.set_int_max_str_digits(0)
+    worker = Worker(socket.socket(fileno=fd))
+    _trio_run(worker.serve)
+    os._exit(0)
