@@ -171,6 +171,9 @@ class Background:
             await command.gone.wait()
         elif not command.gone.is_set():
             survivor = await command.survivors()
+            if self._state == "stopping":  # meanwhile: what survived is being ended, not adopted
+                await command.gone.wait()
+                survivor = None
         if survivor is None:
             self._finish(exit_code(command.status), command)
             return

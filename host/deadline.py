@@ -9,20 +9,12 @@ import trio
 
 
 class Deadline:
-    """A cancel scope of so many seconds; time inside `paused()` does not count."""
+    """A cancel scope of so many seconds from now; time inside `paused()` does not count."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds
         self._pauses = 0
-        self.scope = trio.CancelScope()
-
-    @contextmanager
-    def running(self) -> Iterator[trio.CancelScope]:
-        """Enter the scope; use once."""
-        if not self._pauses:
-            self.scope.deadline = trio.current_time() + self._left
-        with self.scope:
-            yield self.scope
+        self.scope = trio.CancelScope(deadline=trio.current_time() + seconds)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

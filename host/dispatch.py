@@ -9,18 +9,16 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from awaitbox.host.approval import Approvals, Request
+from awaitbox.host.context import Context
 from awaitbox.host.errors import HostError, VerbError, VerbPermission
 from awaitbox.host.trace import Entry, Trace
+from awaitbox.host.verb import Verb
 from awaitbox.shims.wire import Raise
-
-if TYPE_CHECKING:
-    from awaitbox.host.context import Context
-    from awaitbox.host.verb import Verb
 
 _log = logging.getLogger("awaitbox")
 _BUILTINS = {
@@ -84,7 +82,7 @@ class Dispatch:
 
     def run_immediate(self, verb: Verb, context: Context, given: Mapping[str, Any]) -> Any:
         """Run a verb that cannot wait. Raises what it raises."""
-        entry = self._trace.begin(verb.name, given)
+        entry = self._begin(verb, context, given)
         try:
             value = verb.answer(context, verb.convert(given))
         except BaseException as error:
@@ -95,7 +93,7 @@ class Dispatch:
 
     async def run(self, verb: Verb, context: Context, given: Mapping[str, Any]) -> Any:
         """Check, ask, run. A cancel reaches the verb and is recorded as `cancelled`."""
-        entry = self._trace.begin(verb.name, given)
+        entry = self._begin(verb, context, given)
         try:
             arguments = verb.convert(given)
             await self._approve(verb, context, arguments)
@@ -105,6 +103,10 @@ class Dispatch:
             raise
         self._trace.end(entry)
         return value
+
+    def _begin(self, verb: Verb, context: Context, given: Mapping[str, Any]) -> Entry:
+        shown = given if verb.shows is None else verb.shows(context, given)
+        return self._trace.begin(verb.name, shown)
 
     async def _approve(self, verb: Verb, context: Context, arguments: dict[str, Any]) -> None:
         text = None if verb.asks is None else verb.asks(context, arguments)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import trio
 
-from awaitbox.host.approval import Approver
 from awaitbox.host.confinement import check_mode
 from awaitbox.host.custody.custody import Custody
 from awaitbox.host.describe import describe
@@ -20,32 +17,17 @@ from awaitbox.host.dispatch import raised
 from awaitbox.host.environment import capture_login
 from awaitbox.host.errors import HostError
 from awaitbox.host.folder import RunFolder
-from awaitbox.host.limits import SPARE_DELAY_SECONDS, Limits
+from awaitbox.host.limits import SPARE_DELAY_SECONDS
 from awaitbox.host.nursery import own_tasks
+from awaitbox.host.options import Options
 from awaitbox.host.paths import Root
 from awaitbox.host.process.pump import Pump
 from awaitbox.host.registry import Registry
 from awaitbox.host.rig import Rig
 from awaitbox.host.schema import tools
 from awaitbox.host.session import Session
-from awaitbox.host.trace import OnEvent
 from awaitbox.host.verb import Verb
 from awaitbox.shims.wire import RECEIVE_BYTES
-
-
-@dataclass(frozen=True)
-class Options:
-    """What `open_host` was given, checked."""
-
-    mode: str = "full-access"
-    read_roots: Sequence[str] = ()
-    write_roots: Sequence[str] = ()
-    approve: Approver | None = None
-    toggles: Mapping[str, bool] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    on_event: OnEvent | None = None
-    has_spare: bool = True
 
 
 class Host:
@@ -58,12 +40,13 @@ class Host:
         registry: Registry,
         custody: Custody,
         run_folder: RunFolder,
+        pump: Pump,
         nursery: trio.Nursery,
     ) -> None:
         self.workspace = workspace
         self.options = options
         self.limits = options.limits
-        self.pump = Pump()
+        self.pump = pump
         self.login: dict[str, str] = {}
         self.warnings: list[str] = []
         self._registry = registry
@@ -74,6 +57,7 @@ class Host:
         self._login_ready = trio.Event()
         self._spare: Rig | None = None
         self._spare_lock = trio.Lock()
+        self._spare_settled = trio.Event()  # it is there, or can't be made
 
     @classmethod
     @asynccontextmanager
@@ -81,27 +65,21 @@ class Host:
         cls, workspace: str | os.PathLike[str], options: Options, verbs: Sequence[Verb]
     ) -> AsyncIterator[Host]:
         """Open a host. Leaves no process and no folder on exit, whatever raised inside."""
-        if sys.platform != "linux":
-            raise HostError(
-                f"awaitbox runs on Linux only (readiness and custody rest on /proc, pidfds and "
-                f"subreapers); this is {sys.platform}",
-                code="unsupported_platform",
-            )
         check_mode(options.mode)
         registry = Registry(verbs)
         registry.offered(options.toggles)  # an unknown toggle is an error now, not in a session
         folder = Root.of(workspace, is_writable=True).path
         async with RunFolder.open() as run_folder, Custody.open(run_folder) as custody:
-            async with own_tasks() as nursery:
-                host = cls(folder, options, registry, custody, run_folder, nursery)
-                nursery.start_soon(host.pump.run)
-                nursery.start_soon(host._capture_login)
-                if options.has_spare:
-                    nursery.start_soon(host._fill_spare, 0.0)
-                try:
-                    yield host
-                finally:
-                    with trio.CancelScope(shield=True):
+            with closing(Pump()) as pump:
+                async with own_tasks() as nursery:
+                    host = cls(folder, options, registry, custody, run_folder, pump, nursery)
+                    nursery.start_soon(pump.run)
+                    nursery.start_soon(host._capture_login)
+                    if options.has_spare:
+                        nursery.start_soon(host._fill_spare, 0.0)
+                    try:
+                        yield host
+                    finally:
                         await host._drop_spare()
 
     # --- sessions
@@ -134,15 +112,14 @@ class Host:
             raise HostError("the warden of this host died; open a new host", code="custody_lost")
         async with self._spare_lock:
             rig, self._spare = self._spare, None
-        if rig is not None and rig.is_fresh:
-            self._nursery.start_soon(self._fill_spare, SPARE_DELAY_SECONDS)
-            return rig
-        if rig is not None:
+        if rig is not None and not rig.is_fresh:
             await rig.aclose()
-        made = await self._make_rig()
+            rig = None
+        rig = rig or await self._make_rig()
         if self.options.has_spare:
+            self._spare_settled = trio.Event()
             self._nursery.start_soon(self._fill_spare, SPARE_DELAY_SECONDS)
-        return made
+        return rig
 
     async def _make_rig(self) -> Rig:
         return await Rig.make(self._custody, self._run_folder, self._buffer, self._nursery)
@@ -156,6 +133,7 @@ class Host:
                     self._spare = await self._make_rig()
                 except (HostError, OSError) as error:
                     self.warnings.append(f"no spare machine could be made: {error}")
+        self._spare_settled.set()
 
     async def _drop_spare(self) -> None:
         if self._spare is not None:
@@ -183,8 +161,8 @@ class Host:
     async def settled(self) -> None:
         """Return when the login environment and the spare are there; for measurements."""
         await self._login_ready.wait()
-        async with self._spare_lock:
-            pass
+        if self.options.has_spare:
+            await self._spare_settled.wait()
 
     # --- verbs
     def offered(self) -> tuple[dict[str, Verb], dict[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from awaitbox.host.result import CellError
 from awaitbox.shims.wire import Done, Failure
 
+MACHINE_ENDED = "the machine of this session ended, and all that ran in it; open a new session"
 NAMESPACE_LOST = "the namespace is lost, backgrounds still run"
 
 
@@ -40,8 +41,7 @@ def verdict(done: Done | None, ending: Ending) -> tuple[str, CellError | None]:
 
 def _died(ending: Ending) -> tuple[str, CellError]:
     if ending.is_machine_lost:
-        text = "the machine of this session ended, and all that ran in it; open a new session"
-        return "worker_lost", _plain("SessionLost", text)
+        return "worker_lost", _plain("SessionLost", MACHINE_ENDED)
     if ending.asked is not None:
         text = (
             "the cell could not be stopped from inside, so its worker was replaced: "

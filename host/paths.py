@@ -61,7 +61,12 @@ class Roots:
         given = text_of(path)
         with Descent("/") as at:
             walk = Walk(
-                self.all, self.workspace, at, given, follow_last=follow_last, has_parents=has_parents
+                self.all,
+                self.workspace,
+                at,
+                given,
+                follow_last=follow_last,
+                has_parents=has_parents,
             )
             try:
                 walk.run()

@@ -70,9 +70,9 @@ class Walk:
         if self.name != ".":
             names.append(self.name)
         root = self._root_at(names)
-        if False:
+        if root is None:
             raise outside(self._roots, self.given, access)
-        if access == "write" and root and not root.is_writable:
+        if access == "write" and not root.is_writable:
             raise unwritable(self._roots, self.given, root)
         holds_root = any(list(other.names[: len(names)]) == names for other in self._roots)
         return Place(self, root, names, holds_root)

@@ -96,11 +96,10 @@ class Programs:
         self._last = 0
 
     async def answer(self, name: str, args: Mapping[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Run one `process.*` call; owns `fds`. Raises OSError as the start of a program does."""
+        """Run one `process.*` call; the descriptors stay the caller's. Raises OSError as the start
+        of a program does."""
         if name == "process.start":
             return await self._start(args, fds)
-        for fd in fds:
-            os.close(fd)
         program = self._find(args)
         if name == "process.wait":
             await program.command.ended.wait()
@@ -126,27 +125,23 @@ class Programs:
         return program
 
     async def _start(self, args: Mapping[str, Any], fds: list[int]) -> dict[str, Any]:
+        start = Start.of(args)
+        if len(fds) != 3:
+            raise VerbArguments("process.start takes three descriptors")
+        entry = self._trace.begin("shell_run", {"commands": [start.line], "cwd": start.cwd})
         try:
-            start = Start.of(args)
-            if len(fds) != 3:
-                raise VerbArguments("process.start takes three descriptors")
-            entry = self._trace.begin("shell_run", {"commands": [start.line], "cwd": start.cwd})
-            try:
-                command = await self._machine.spawn(
-                    start.argv,
-                    env=start.env,
-                    cwd=start.cwd,
-                    fds=fds,
-                    executable=start.executable,
-                )
-            except BaseException as error:
-                outcome = "error" if isinstance(error, Exception) else "cancelled"
-                self._trace.end(entry, outcome, str(error))
-                raise
-            self._trace.end(entry)
-        finally:
-            for fd in fds:
-                os.close(fd)
+            command = await self._machine.spawn(
+                start.argv,
+                env=start.env,
+                cwd=start.cwd,
+                fds=fds,
+                executable=start.executable,
+            )
+        except BaseException as error:
+            outcome = "error" if isinstance(error, Exception) else "cancelled"
+            self._trace.end(entry, outcome, str(error))
+            raise
+        self._trace.end(entry)
         self._last += 1
         program = Program(command, start.line, start.cwd)
         self._by_handle[self._last] = program

@@ -10,6 +10,9 @@ from awaitbox.host.errors import VerbUnknownId, VerbValue
 from awaitbox.host.limits import FINISHED_KEPT, ID_CHARS
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_SEPARATOR = re.compile(r"&&|\|\||[;|\n]")
+_NUMBER = re.compile(r"[0-9.]+[smhd]?")
+_PREPARATIONS = frozenset("cd export set source umask ulimit trap pushd mkdir".split())
 _WRAPPERS = frozenset("exec env nohup sudo time nice setsid command stdbuf timeout".split())
 
 
@@ -97,15 +100,22 @@ class Resources:
         return {resource.id: resource.detail() for resource in self}
 
 
-def derived_id(line: str) -> str:
-    """An id from the program that a command line starts: `npm run dev` gives `npm`."""
-    for word in line.split():
-        if _ASSIGNMENT.match(word) or word.startswith("-") or word in _WRAPPERS:
-            continue
+def derived_id(script: str) -> str:
+    """An id from the program that a script starts: `cd web && npm run dev` gives `npm`."""
+    names = [name for name in map(_program, _SEPARATOR.split(script)) if name]
+    telling = [name for name in names if name not in _PREPARATIONS]
+    return [*telling, *names, "shell"][0][:ID_CHARS]
+
+
+def _program(command: str) -> str:
+    """The name of the program of one command, "" if there is none to be seen."""
+    for word in command.split():
         name = re.sub(r"[^A-Za-z0-9_.-]+", "", word.rsplit("/", 1)[-1])
-        if name:
-            return name[:ID_CHARS]
-    return "shell"
+        if _ASSIGNMENT.match(word) or word.startswith("-") or name in _WRAPPERS:
+            continue
+        if name and not _NUMBER.fullmatch(name):  # what `timeout 5m` and `nice -n 10` take
+            return name
+    return ""
 
 
 def check_id(id: str) -> str:

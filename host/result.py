@@ -117,6 +117,8 @@ class ClippedText:
 
     def text(self, mend: str) -> str:
         """The whole, or head, marker and tail; `mend` tells how to get at the rest."""
+        if not self._head:
+            return ""
         tail = b"".join(self._tail)
         over = max(0, len(tail) - self._half)
         if not self.missing_bytes and not over:
@@ -129,6 +131,8 @@ class ClippedText:
 
 def clip(text: str, mend: str) -> tuple[str, bool]:
     """`text` clipped like a cell's output, and whether anything is missing."""
+    if len(text) <= CELL_TEXT_BYTES // 4:  # a character is four bytes of UTF-8 at most
+        return text, False
     clipped = ClippedText()
     clipped.add(text)
     return clipped.text(mend), clipped.is_clipped
@@ -141,9 +145,11 @@ class StreamText:
         self._cleaner = Cleaner()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.kept = ClippedText()
+        self.is_used = False
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """The text that became complete with `data`."""
+        self.is_used = True
         text = self._decoder.decode(self._cleaner.feed(data, final), final)
         if text:
             self.kept.add(text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import trio
 
@@ -16,29 +17,45 @@ from awaitbox.host.context import Context
 from awaitbox.host.deadline import Deadline
 from awaitbox.host.dispatch import Dispatch, raised
 from awaitbox.host.errors import HostError, VerbError
+from awaitbox.host.limits import Limits
 from awaitbox.host.noticebox import NoticeBox
-from awaitbox.host.outcome import Ending, verdict
+from awaitbox.host.options import Options
+from awaitbox.host.outcome import MACHINE_ENDED, NAMESPACE_LOST, Ending, verdict
 from awaitbox.host.paths import Roots
 from awaitbox.host.process.foreground import Leftover
+from awaitbox.host.process.pty import Pty
+from awaitbox.host.process.pump import Pump
 from awaitbox.host.programs import PREFIX, Programs, raised_os_error
 from awaitbox.host.resources import Resources, derived_id
 from awaitbox.host.result import CallRecord, CellError, CellResult, StreamText, clip
 from awaitbox.host.rig import Rig
 from awaitbox.host.streams import OnOutput
 from awaitbox.host.trace import Trace
+from awaitbox.host.verb import Verb
 from awaitbox.host.worker import CellRun, Worker
 from awaitbox.shims import wire
 
-if TYPE_CHECKING:
-    from awaitbox.host.host import Host
-
 _MEND = "print less, or keep it in a variable and print the part you need"
+
+
+class SessionHost(Protocol):
+    """What a session needs of the host that opened it."""
+
+    workspace: str
+    options: Options
+    limits: Limits
+    login: dict[str, str]
+    pump: Pump
+
+    @property
+    def is_lost(self) -> bool: ...
+    def offered(self) -> tuple[dict[str, Verb], dict[str, str]]: ...
 
 
 class Session:
     """Made by `Host.open_session`. All methods run on the host's trio loop."""
 
-    def __init__(self, host: Host, id: str, rig: Rig, nursery: trio.Nursery) -> None:
+    def __init__(self, host: SessionHost, id: str, rig: Rig, nursery: trio.Nursery) -> None:
         self.id = id
         self.host = host
         self.mode = host.options.mode
@@ -50,6 +67,7 @@ class Session:
         self._turn = trio.Lock()
         self._ending: str | None = None  # why the running cell is being stopped
         self._deadline: Deadline | None = None
+        self._is_loss_told = False  # the newest result said that the worker is gone
         self._last_error: CellError | None = None
         self.roots = Roots(
             host.workspace,
@@ -58,11 +76,12 @@ class Session:
             scratch=f"{rig.folder}/tmp",
         )
         self.trace = Trace(id, host.options.on_event)
-        self.context = Context(self, host, self.roots, rig.machine, host.limits)
+        self.context = Context(self, rig.machine, self.roots, host.limits)
         offered, toggled_off = host.offered()
         self.dispatch = Dispatch(offered, toggled_off, Approvals(host.options.approve), self.trace)
         self.programs = Programs(rig.machine, self.trace, nursery, self.adopt)
         self._specs = [verb.spec for verb in offered.values()]
+        nursery.start_soon(self._tell_machine_end)
 
     # --- what it is
     @property
@@ -70,7 +89,11 @@ class Session:
         """The session's own folder for temporary files, `$TMPDIR`; removed at its end."""
         return f"{self._rig.folder}/tmp"
 
-    def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
+    @property
+    def pump(self) -> Pump:
+        return self.host.pump
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of a process of this session."""
         return {**self.host.login, "TMPDIR": self.scratch, **(more or {})}
 
@@ -96,10 +119,7 @@ class Session:
         if self._rig.is_closing:
             raise HostError("this session is closed", code="session_closed")
         if self._rig.machine.lost.is_set():
-            raise HostError(
-                "the machine of this session ended, and all that ran in it; open a new session",
-                code="session_lost",
-            )
+            raise HostError(MACHINE_ENDED, code="session_lost")
 
     # --- cells
     async def execute(self, code: str, *, on_output: OnOutput | None = None) -> CellResult:
@@ -131,6 +151,11 @@ class Session:
     async def _ready_worker(self) -> Worker:
         worker = self._rig.worker
         if worker is None or worker.state == "over":
+            if worker is not None and not self._is_loss_told:
+                why = worker.why or "it crashed or was killed"
+                text = f"the worker died between two cells ({why}): {NAMESPACE_LOST}"
+                self.notices.put([], "worker_lost", text)
+            self._is_loss_told = False
             worker = await self._rig.new_worker()
             self.greet(worker)
             self.replaced_workers += 1
@@ -153,7 +178,7 @@ class Session:
     async def _until_done(self, worker: Worker, cell: CellRun) -> None:
         self._deadline = deadline = Deadline(self.host.limits.cell_seconds)
         try:
-            with deadline.running():
+            with deadline.scope:
                 await cell.done.wait()
             if not cell.done.is_set():
                 self._ending = self._ending or "deadline"
@@ -164,6 +189,8 @@ class Session:
             raise
         finally:
             self._deadline = None
+            with trio.CancelScope(shield=True):
+                await worker.quiet()  # so that what the cell gave up is gone when it is over
 
     def _result(
         self,
@@ -180,6 +207,9 @@ class Session:
             worker.why,
         )
         status, error = verdict(cell.frame, ending)
+        self._is_loss_told = cell.frame is None
+        # They wait: for the next cell after an interrupt, for `Session.notices` if there is none.
+        is_left = status == "interrupted" or ending.is_machine_lost
         value, value_clipped = None, False
         if cell.frame is not None and cell.frame.value is not None:
             value, value_clipped = clip(cell.frame.value, _MEND)
@@ -190,11 +220,12 @@ class Session:
             stderr=texts["stderr"].kept.text(_MEND),
             value=value,
             error=error,
-            notices=[] if status == "interrupted" else self.notices.take(),
+            notices=[] if is_left else self.notices.take(),
             calls=calls,
             duration_ms=round((time.perf_counter() - began) * 1e3, 3),
             is_clipped=value_clipped or any(text.kept.is_clipped for text in texts.values()),
         )
+
     async def interrupt(self) -> None:
         """Stop the running cell, if there is one; returns when it is over. The namespace stays,
         unless the cell can't be stopped from inside: then its result says so."""
@@ -239,6 +270,10 @@ class Session:
             with self._deadline.paused():
                 yield
 
+    async def _tell_machine_end(self) -> None:
+        await self._rig.machine.lost.wait()
+        self.notices.put([], "session_lost", MACHINE_ENDED)
+
     # --- calls of the worker
     def answer(self, call: wire.Call, fds: list[int]) -> wire.Return | wire.Raise | None:
         """Answer a call that never waits at once; None for the others."""
@@ -254,7 +289,7 @@ class Session:
         return wire.Return(call.id, value)
 
     async def answer_later(self, call: wire.Call, fds: list[int]) -> wire.Return | wire.Raise:
-        """Answer any other call. A cancel ends what it started, and is raised."""
+        """Answer any other call; owns `fds`. A cancel ends what it started, and is raised."""
         try:
             if call.verb.startswith(PREFIX):
                 return await self._program(call, fds)
@@ -262,6 +297,9 @@ class Session:
             return wire.Return(call.id, await self.dispatch.run(verb, self.context, call.args))
         except Exception as error:
             return raised(call.id, error, self.resources.live_text())
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     async def _program(self, call: wire.Call, fds: list[int]) -> wire.Return | wire.Raise:
         """A call of the posix shim: the same door as `shell_run`."""
@@ -291,7 +329,7 @@ class Session:
         return self._adopted(leftover, line, cwd, None, leftover.fds)
 
     def _adopted(
-        self, leftover: Leftover, line: str, cwd: str, pty: Any, pipes: list[int]
+        self, leftover: Leftover, line: str, cwd: str, pty: Pty | None, pipes: list[int]
     ) -> Background:
         id = self.resources.free_id(derived_id(leftover.survivor.argv0))
         background = Background(id, [line], cwd, self.host.pump)

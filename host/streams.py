@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 from collections.abc import Callable
 
 import trio
@@ -25,6 +26,8 @@ class CellStreams:
     def __init__(self) -> None:
         self._readers: dict[str, int] = {}
         self.write_ends: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._poll = select.poll()
         for name in ("stdout", "stderr"):
             self._readers[name], self.write_ends[name] = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(self._readers[name], False)
@@ -32,6 +35,8 @@ class CellStreams:
                 fcntl.fcntl(self._readers[name], fcntl.F_SETPIPE_SZ, STREAM_PIPE_BYTES)
             except PermissionError:  # over this user's share of pipe memory: the usual size works
                 pass
+            self._names[self._readers[name]] = name
+            self._poll.register(self._readers[name], select.POLLIN)
         self._texts = {name: StreamText() for name in self._readers}
         self._on_output: OnOutput | None = None
         self._failure: Exception | None = None
@@ -61,7 +66,7 @@ class CellStreams:
             return
         try:
             self._on_output(Output(name, text))
-        except Exception as error:  # the embedder's: the cell goes on, its caller gets it at the end
+        except Exception as error:  # the embedder's: the cell goes on, `execute` raises it
             self._on_output = None
             self._failure = error
 
@@ -74,8 +79,9 @@ class CellStreams:
     def begin(self, on_output: OnOutput | None) -> None:
         """A cell starts; what came since the last one is its first output."""
         self._on_output = on_output
-        for name, text in self._texts.items():
-            self._emit(name, text.kept.text("it came between two cells"))
+        if on_output is not None:
+            for name, text in self._texts.items():
+                self._emit(name, text.kept.text("it came between two cells"))
 
     def end(self) -> dict[str, StreamText]:
         """A cell is over: read what it wrote before it said so, and start afresh.
@@ -83,12 +89,15 @@ class CellStreams:
         What a worker wrote before its last frame lies in the pipe by then, so one pipe's size is
         enough; a program that goes on printing does not hold the cell.
         """
-        for name in self._readers:
+        for fd, _ in self._poll.poll(0):  # one look at both: most cells print nothing
             room = 2 * STREAM_PIPE_BYTES
-            while room > 0 and (size := self._take(name)):
+            while room > 0 and (size := self._take(self._names[fd])):
                 room -= size
-            self._emit(name, self._texts[name].feed(b"", final=True))
-        texts, self._texts = self._texts, {name: StreamText() for name in self._readers}
+        texts = self._texts
+        for name, text in texts.items():
+            if text.is_used:
+                self._emit(name, text.feed(b"", final=True))
+        self._texts = {n: StreamText() if text.is_used else text for n, text in texts.items()}
         self._on_output = None
         return texts
 

@@ -26,6 +26,7 @@ from awaitbox.shims.wire import VerbSpec
 
 Kind = Literal["read", "mutation", "destructive"]
 Asks = Callable[[Context, dict[str, Any]], str | None]
+Shows = Callable[[Context, Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,8 @@ class Verb:
 
     `kind` is its class (`read` needs no approval), `toggle` the switch that takes it away. `asks`
     gives the text of what an approver would be asked for one call, None where that call needs no
-    approval; it is None as a whole for a verb that only the rules judge.
+    approval; it is None as a whole for a verb that only the rules judge. `shows` gives the
+    arguments of a call as a trace may keep them; None: as they are.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Verb:
     function: Callable[..., Any]
     is_async: bool
     asks: Asks | None
+    shows: Shows | None
     signature: Signature
     schema: dict[str, Any]
     summary: str  # the docstring's first paragraph, in one line
@@ -60,7 +63,7 @@ class Verb:
             raise invalid(repr(function), "it is not a function")
         if not inspect.iscoroutinefunction(function):
             raise invalid(function.__name__, "it must be an async function; write `async def`")
-        return _build(function, kind, toggle, None)
+        return _build(function, kind, toggle, None, None)
 
     @property
     def takes_context(self) -> bool:
@@ -115,16 +118,26 @@ class Verb:
 
 
 def verb(
-    *, kind: Kind, toggle: str | None = None, asks: Asks | None = None
+    *,
+    kind: Kind,
+    toggle: str | None = None,
+    asks: Asks | None = None,
+    shows: Shows | None = None,
 ) -> Callable[[Callable[..., Any]], Verb]:
     """Make a function a verb. A destructive one without `asks` asks for every call.
 
     Raises `HostError` (`invalid_verb`) for a function that has no types or no docstring.
     """
-    return lambda function: _build(function, kind, toggle, asks)
+    return lambda function: _build(function, kind, toggle, asks, shows)
 
 
-def _build(function: Callable[..., Any], kind: Kind, toggle: str | None, asks: Asks | None) -> Verb:
+def _build(
+    function: Callable[..., Any],
+    kind: Kind,
+    toggle: str | None,
+    asks: Asks | None,
+    shows: Shows | None,
+) -> Verb:
     signature = read(function)
     name = signature.name
     if kind not in get_args(Kind):
@@ -146,6 +159,7 @@ def _build(function: Callable[..., Any], kind: Kind, toggle: str | None, asks: A
         function=function,
         is_async=inspect.iscoroutinefunction(function),
         asks=_asks_always(signature) if asks is None and kind == "destructive" else asks,
+        shows=shows,
         signature=signature,
         schema=schema,
         summary=" ".join(text.split("\n\n")[0].split()),

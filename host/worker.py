@@ -74,8 +74,11 @@ class Worker:
         self._drained.set()
         self._answers: list[bytes] = []
         self._scopes: dict[int, trio.CancelScope] = {}
+        self._cancelled: set[int] = set()  # calls that are being ended
+        self._quiet = trio.Event()
         self._asked: dict[int, tuple[trio.Event, list[wire.Inspected]]] = {}
-        self._next_id = 0
+        self._last_cell = 0  # shows in tracebacks: `<cell 3>`
+        self._last_question = 0
         self._session: Answerer | None = None
         self._nursery: trio.Nursery | None = None
 
@@ -110,6 +113,7 @@ class Worker:
         for event, _ in self._asked.values():
             event.set()
         self.ready.set()
+        self._quiet.set()
         self.over.set()
 
     async def kill(self) -> None:
@@ -150,6 +154,7 @@ class Worker:
             scope = self._scopes.get(frame.id)
             if scope is not None:
                 scope.cancel()
+                self._cancelled.add(frame.id)
         elif kind is wire.Done:
             if self.cell is None or frame.id != self.cell.id:
                 raise wire.WireError("the end of a cell that does not run")
@@ -188,6 +193,9 @@ class Worker:
         with self._scopes[call.id]:
             answer = await self._session.answer_later(call, fds)
         del self._scopes[call.id]
+        self._cancelled.discard(call.id)
+        if not self._cancelled:
+            self._quiet.set()
         if answer is None:
             answer = wire.Raise(call.id, "RuntimeError", "cancelled", "this call was cancelled")
         self._send(_packed(answer))
@@ -232,17 +240,23 @@ class Worker:
         if self.state == "over":
             raise HostError("the worker has ended", code="worker_lost")
         self._move("exec")
-        self._next_id += 1
-        self.cell = CellRun(self._next_id)
-        self._send(wire.pack(wire.Exec(self._next_id, code)))
+        self._last_cell += 1
+        self.cell = CellRun(self._last_cell)
+        self._send(wire.pack(wire.Exec(self._last_cell, code)))
         return self.cell
+
+    async def quiet(self) -> None:
+        """Return when every call that was cancelled has ended what it had started."""
+        while self._cancelled and self.state != "over":
+            self._quiet = trio.Event()
+            await self._quiet.wait()
 
     async def inspect(self) -> list[wire.Variable]:
         """The namespace, as soon as no cell runs; empty if the worker died meanwhile."""
-        self._next_id += 1
+        self._last_question += 1
         event, box = trio.Event(), list[wire.Inspected]()
-        self._asked[self._next_id] = event, box
-        self._send(wire.pack(wire.Inspect(self._next_id)))
+        self._asked[self._last_question] = event, box
+        self._send(wire.pack(wire.Inspect(self._last_question)))
         await event.wait()
         return box[0].variables if box else []
 

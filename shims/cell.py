@@ -10,41 +10,44 @@ from types import CodeType
 from typing import Any
 
 from awaitbox.shims.bounds import CELLS_KEPT
-from awaitbox.shims.policy import check
+from awaitbox.shims.policy import check, is_suspect
 
+_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 VALUE = "<value>"  # where the last expression goes; no source can spell it
 _known: deque[str] = deque()
 
 
 class Cell:
-    """`interrupts` counts the signals that were meant for it."""
+    """`interrupts` counts the signals that were meant for it; one that could not be raised where
+    it came `is_due`."""
 
-    __slots__ = ("code", "filename", "id", "interrupts", "source")
+    __slots__ = ("code", "filename", "id", "interrupts", "is_due", "source")
 
     def __init__(self, id: int, source: str) -> None:
         self.id = id
         self.source = source
         self.filename = f"<cell {id}>"
         self.interrupts = 0
+        self.is_due = False
         self.code: CodeType | None = None
 
     def compile(self) -> CodeType:
         """Raises SyntaxError (of the source, or of the policy), ValueError, MemoryError,
         RecursionError."""
         remember(self.filename, self.source)
+        if _is_plain_line(self.source):
+            try:  # the usual small cell is one expression: no tree is needed
+                self.code = compile(self.source, self.filename, "eval", _FLAGS, dont_inherit=True)
+                return self.code
+            except SyntaxError:
+                pass
         tree = ast.parse(self.source, self.filename)
         check(tree, self.source, self.filename)
         body = tree.body
-        mode, root = "exec", tree
         if body and isinstance(last := body[-1], ast.Expr):
-            if len(body) == 1:  # the usual small cell: no name to store and to read back
-                mode, root = "eval", ast.Expression(last.value)  # type: ignore[assignment]
-            else:
-                name = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
-                body[-1] = ast.copy_location(ast.Assign([name], last.value), last)
-        self.code = compile(
-            root, self.filename, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
-        )
+            name = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
+            body[-1] = ast.copy_location(ast.Assign([name], last.value), last)
+        self.code = compile(tree, self.filename, "exec", _FLAGS, dont_inherit=True)
         return self.code
 
     @property
@@ -56,9 +59,14 @@ class Cell:
         return namespace.pop(VALUE, result)
 
 
+def _is_plain_line(source: str) -> bool:
+    return "\n" not in source and not source.startswith((" ", "\t")) and not is_suspect(source)
+
+
 def remember(filename: str, source: str) -> None:
     """Let tracebacks and `inspect.getsource` find the lines of a cell."""
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    # Without an end of line in the last line, too, the carets below it stand one place off.
+    linecache.cache[filename] = (len(source), None, (source + "\n").splitlines(True), filename)
     _known.append(filename)
     if len(_known) > CELLS_KEPT:
         linecache.cache.pop(_known.popleft(), None)

@@ -58,12 +58,15 @@ def close() -> None:
     import _posixsubprocess
     import posix
     import subprocess
+    import sys
 
     for name in _OS:
         for module in (os, posix):
             if hasattr(module, name):
                 setattr(module, name, _closed(f"os.{name}"))
     # multiprocessing, pty and ProcessPoolExecutor end in one of these, or in os.fork.
+    for name in [name for name in sys.modules if name.partition(".")[0] in MODULES]:
+        del sys.modules[name]  # what the zygote needed of them; a cell would find them loaded
     for holder, name in ((_posixsubprocess, "fork_exec"), (subprocess, "_fork_exec")):
         if hasattr(holder, name):
             setattr(holder, name, _closed("_posixsubprocess.fork_exec"))

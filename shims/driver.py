@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, NoReturn
 
+import outcome
 import trio
 
 
@@ -34,6 +35,7 @@ class CellTask(asyncio.Future[Any]):
         self._message: object = None
         self._carrier: trio.lowlevel.Task | None = None
         self._coroutine: Coroutine[Any, Any, Any] | None = None
+        self.give_up: Callable[[BaseException], None] = _keep_waiting
 
     def cancel(self, msg: object = None) -> bool:
         """Raise CancelledError where it waits, or where it waits next."""
@@ -77,6 +79,10 @@ class CellTask(asyncio.Future[Any]):
 
     def print_stack(self, *, limit: int | None = None, file: Any = None) -> None:
         pass
+
+
+def _keep_waiting(error: BaseException) -> None:
+    """What waits is no future: trio ends it in its own time."""
 
 
 @types.coroutine
@@ -139,9 +145,9 @@ def _settle(future: asyncio.Future[None]) -> None:
 async def wait_future(future: asyncio.Future[Any], task: CellTask | None = None) -> None:
     """Wait until it is done, in trio; whoever awaits the future then takes its result.
 
-    A cancel of trio, or of `task`, cancels the future and waits for it to end, as asyncio does. It
-    then raises trio's exception if the future ended as cancelled. An `Interrupted` request that
-    comes for the second time does not wait any more.
+    A cancel of trio, or of `task`, cancels the future and waits for it to end, as asyncio does, and
+    raises trio's exception if it ended as cancelled. `task.give_up` ends the wait even for a future
+    that does not end.
     """
     carrier = trio.lowlevel.current_task()
     raising: Callable[[], NoReturn] | None = None
@@ -151,16 +157,21 @@ async def wait_future(future: asyncio.Future[Any], task: CellTask | None = None)
 
     def abort(raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
         nonlocal raising
-        if getattr(raise_cancel, "is_final", False):
-            future.remove_done_callback(wake)
-            future.cancel()
-            return trio.lowlevel.Abort.SUCCEEDED
         raising = raise_cancel
         future.cancel(msg=None if task is None else task._message)
         return trio.lowlevel.Abort.FAILED
 
+    def give_up(error: BaseException) -> None:
+        future.remove_done_callback(wake)
+        if carrier._next_send_fn is None:
+            trio.lowlevel.reschedule(carrier, outcome.Error(error))
+
     future.add_done_callback(wake)
+    if task is not None:
+        task.give_up = give_up
     await trio.lowlevel.wait_task_rescheduled(abort)
+    if task is not None:
+        task.give_up = _keep_waiting
     if raising is not None:
         if future.cancelled():
             raising()

@@ -51,8 +51,10 @@ class Imports(MetaPathFinder):
         level: int = 0,
     ) -> ModuleType:
         """`__import__` of cells and of the workspace's modules."""
-        if not level and isinstance(name, str):
-            self._judge(name.partition(".")[0])
+        top = name.partition(".")[0] if isinstance(name, str) and not level else ""
+        is_pickle = type(fromlist) is list and name in sys.modules  # C code that looks a class up
+        if top and (not is_pickle or top in doors.MODULES):
+            self._judge(top)
         return self._import(name, globals, locals, fromlist or (), level)
 
     def _judge(self, top: str) -> None:

@@ -6,8 +6,7 @@
 | in a critical section, or in code that trio protects | it is noted, or goes the last way |
 | in the cell's own code | KeyboardInterrupt, right there |
 | in a `trio.run` of the cell | the same, or that run delivers it |
-| in a child task of trio that is busy | KeyboardInterrupt, right there; the nursery ends |
-| in a busy asyncio task or callback | CancelledError, right there: the loop must go on |
+| in a busy task of trio or asyncio, or a callback | KeyboardInterrupt, right there: that one ends |
 | in the loop, which waits | the cell's own wait is aborted with KeyboardInterrupt |
 
 Threads that wait for a verb are released, for no signal reaches them. From the second signal on,
@@ -21,7 +20,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -31,6 +30,7 @@ import trio
 import trio_asyncio
 from trio._core._run import GLOBAL_RUN_CONTEXT, unrolled_run
 
+from awaitbox.shims import threads
 from awaitbox.shims.cell import Cell
 from awaitbox.shims.critical import Critical
 from awaitbox.shims.driver import CellTask, step
@@ -49,14 +49,13 @@ def is_library(filename: str) -> bool:
 
 
 class Interrupts:
-    """The handler of SIGINT. The worker tells it what runs: `cell`, `task` and `loop_task`."""
+    """The handler of SIGINT. The worker tells it what runs."""
 
     def __init__(self, critical: Critical, link: Link) -> None:
         self.cell: Cell | None = None
         self.task: CellTask | None = None  # of the running cell, while it is driven
-        self.loop_task: trio.lowlevel.Task | None = None  # runs asyncio's callbacks
         self.token: trio.lowlevel.TrioToken | None = None
-        self.before_raise: Callable[[], None] = lambda: None
+        self.workspace = os.sep  # below it lie the user's modules
         self._critical = critical
         self._link = link
         critical.deliver = self.deliver
@@ -76,46 +75,66 @@ class Interrupts:
         cell.interrupts += 1
         self._link.release_threads(_interrupted)
         self._link.refusal = _interrupted
-        self.before_raise()
-        is_own, is_user = _place(frame)
+        is_own, is_user = self._place(frame)
         runner = getattr(GLOBAL_RUN_CONTEXT, "runner", None)
-        if trio.lowlevel.currently_ki_protected():
-            is_own = is_user = False
-        if is_own:
-            self._throw(frame, cell, KeyboardInterrupt)
-        if runner is not None and runner is not self._link.home_runner:
-            if is_user:
-                self._throw(frame, cell, KeyboardInterrupt)
+        current = getattr(GLOBAL_RUN_CONTEXT, "task", None)
+        is_nested = runner is not None and runner is not self._link.home_runner
+        is_between = is_nested and current is None  # an exception would tear that run, not end it
+        if (is_own or is_user) and not is_between and not trio.lowlevel.currently_ki_protected():
+            if cell.interrupts > 1:
+                _trace(list(_stack(frame)))
+            raise KeyboardInterrupt
+        if runner is not None and is_nested:
             runner.deliver_ki()
             return
-        if is_user:
-            current = getattr(GLOBAL_RUN_CONTEXT, "task", None)
-            is_callback = current is self.loop_task
-            kind = asyncio.CancelledError if is_callback else KeyboardInterrupt
-            self._throw(frame, cell, kind)
+        cell.is_due = True
+        if is_own:
+            _trace(list(_stack(frame)), cell)
         assert self.token is not None
-        self.token.run_sync_soon(self._abort, cell, idempotent=False)
+        self.token.run_sync_soon(self._abort, cell)
 
-    def _throw(self, frame: FrameType, cell: Cell, kind: type[BaseException]) -> NoReturn:
-        if cell.interrupts > 1:
-            _trace(list(_stack(frame)), kind)
-        raise kind
+    def _place(self, frame: FrameType) -> tuple[bool, bool]:
+        """-> (whether the cell's own code runs here, whether code of the user runs beside it).
+
+        A signal that came in `step` itself hits nobody: the coroutine under it has just yielded,
+        and an exception here would lose what it waits for.
+        """
+        if frame.f_code is _STEP:
+            return False, False
+        is_user = False
+        is_inner = True  # within the innermost loop
+        at: FrameType | None = frame
+        while at is not None:
+            code = at.f_code
+            if code is _STEP:
+                return True, is_user
+            if code is _UNROLLED:
+                is_inner = False
+            elif is_inner and not is_user:
+                name = code.co_filename
+                is_user = name.startswith(("<cell ", self.workspace)) and not is_library(name)
+            at = at.f_back
+        return False, is_user
 
     def _abort(self, cell: Cell) -> None:
         """In the loop: end the wait of the cell itself. Nothing if it is over."""
         task = self.task
-        if cell is not self.cell:
+        if cell is not self.cell or not cell.is_due:
             return
+        threads.abandon()
         carrier = None if task is None else task._carrier
         if task is None or carrier is None or carrier._next_send_fn is not None:
             assert self.token is not None
             self.token.run_sync_soon(self._abort, cell)  # about to run: after its next step
             return
+        cell.is_due = False
+        sys.settrace(None)
         if cell.interrupts > 1:
-            _trace(list(_awaited(task.get_coro())), KeyboardInterrupt)
+            _trace(list(_awaited(task.get_coro())))
         if carrier._abort_func is not None:
-            raising = _Raise(is_final=cell.interrupts > 1)
-            carrier._attempt_abort(raising)
+            carrier._attempt_abort(_raise)
+        elif cell.interrupts > 1:
+            task.give_up(KeyboardInterrupt())
 
     def over(self) -> None:
         """The cell is over: nothing of its interrupts may reach the next one."""
@@ -126,41 +145,12 @@ class Interrupts:
             sys.settrace(None)
 
 
-class _Raise:
-    """As trio calls it to abort a wait. A final one does not let the wait go on."""
-
-    def __init__(self, *, is_final: bool) -> None:
-        self.is_final = is_final
-
-    def __call__(self) -> NoReturn:
-        raise KeyboardInterrupt
+def _raise() -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _interrupted() -> BaseException:
     return KeyboardInterrupt("the cell was interrupted")
-
-
-def _place(frame: FrameType) -> tuple[bool, bool]:
-    """-> (whether the cell's own code runs here, whether code of the user runs in this loop).
-
-    A signal that came in `step` itself hits nobody: the coroutine under it has just yielded, and
-    an exception here would lose what it waits for.
-    """
-    if frame.f_code is _STEP:
-        return False, False
-    is_user = False
-    at: FrameType | None = frame
-    is_inner = True  # within the innermost loop
-    while at is not None:
-        code = at.f_code
-        if code is _STEP:
-            return True, True
-        if code is _UNROLLED:
-            is_inner = False
-        elif is_inner and not is_user:
-            is_user = not is_library(code.co_filename)
-        at = at.f_back
-    return False, is_user
 
 
 _UNROLLED = unrolled_run.__code__
@@ -181,34 +171,32 @@ def _awaited(coroutine: Any) -> Iterator[FrameType]:
 
 
 class _Tracer:
-    """Raises once more at the first line that runs in a frame after the interrupt passed it: that
-    line lies in an `except` or a `finally`, so the same `try` can't catch it again."""
+    """Raises at a line of the traced frames: the first that comes, if an interrupt is `due`; else
+    the first that runs in a frame after the interrupt passed it: that one lies in an `except` or a
+    `finally`, so the same `try` can't catch it again."""
 
-    def __init__(self, kind: type[BaseException]) -> None:
-        self._kind = kind
-        self._passed: set[FrameType] = set()
+    def __init__(self, due: Cell | None) -> None:
+        self._due = due
+        self._passed: dict[FrameType, int] = {}  # and the line where it did
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         return None  # frames that are entered from now on are not traced
 
     def local(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "exception" and issubclass(arg[0], (self._kind, KeyboardInterrupt)):
-            self._passed.add(frame)
-        elif event == "line" and frame in self._passed:
-            raise self._kind
+        if event == "exception" and issubclass(arg[0], KeyboardInterrupt):
+            self._passed[frame] = frame.f_lineno
+        elif event == "line" and self._due is not None:
+            if self._due.is_due and not trio.lowlevel.currently_ki_protected():
+                self._due.is_due = False
+                raise KeyboardInterrupt
+        elif event == "line" and self._passed.get(frame, frame.f_lineno) != frame.f_lineno:
+            raise KeyboardInterrupt
         return self.local
 
 
-def _trace(frames: list[FrameType], kind: type[BaseException]) -> None:
-    tracer = _Tracer(kind)
+def _trace(frames: list[FrameType], due: Cell | None = None) -> None:
+    tracer = _Tracer(due)
     for frame in frames:
         if not is_library(frame.f_code.co_filename):
             frame.f_trace = tracer.local
     sys.settrace(tracer)
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Whether it is one of a signal, or a group with one in it."""
-    if isinstance(error, BaseExceptionGroup):
-        return any(is_interrupt(item) for item in error.exceptions)
-    return isinstance(error, (KeyboardInterrupt, asyncio.CancelledError))

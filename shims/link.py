@@ -162,7 +162,9 @@ class Link:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             del self._slots[slot.id]
             slot.refusal = error
-            raise type(error)(f"{verb}: an argument can't be sent: {error}") from None
+            kinds = (OverflowError, TypeError, RecursionError, ValueError)
+            kind = next(kind for kind in kinds if isinstance(error, kind))
+            raise kind(f"{verb}: an argument can't be sent: {error}") from None
         if len(data) > wire.WORKER_FRAME_BYTES:
             del self._slots[slot.id]
             slot.refusal = ValueError(

@@ -14,6 +14,7 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from typing import Any
 
 import trio
@@ -43,6 +44,7 @@ class CellLoop(trio_asyncio.TrioEventLoop):  # type: ignore[misc]
         self._handles: deque[asyncio.Handle] = deque()
         self._idle: trio.lowlevel.Task | None = None  # the loop's task, while it waits for handles
         self.main_task: trio.lowlevel.Task | None = None  # runs all callbacks
+        self.root_status: Any = None  # trio's cancel status outside all scopes of cells
         self._cancelled_timers = 0
         self._is_leaving = False
         self._threads: concurrent.futures.ThreadPoolExecutor | None = None
@@ -60,6 +62,13 @@ class CellLoop(trio_asyncio.TrioEventLoop):  # type: ignore[misc]
             task, self._idle = self._idle, None
             trio.lowlevel.reschedule(task)
         return handle
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        # The base also looks whether it is a coroutine function, which asyncio does in debug mode
+        # only: half the time of this call.
+        return self._queue_handle(asyncio.Handle(callback, args, self, context))
 
     def call_soon_threadsafe(
         self, callback: Callable[..., object], *args: Any, **context: Any

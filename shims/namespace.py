@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from awaitbox.shims.bounds import VARIABLE_CHARS, VARIABLES
 from awaitbox.shims.failure import HostError, VerbError
 from awaitbox.shims.gathering import gather
+from awaitbox.shims.result import Result
 from awaitbox.shims.stubs import Stub
 from awaitbox.shims.tracebacks import clip
 from awaitbox.shims.wire import Variable
@@ -71,7 +72,8 @@ class Namespace:
             is_user = isinstance(name, str) and not name.startswith(("_", "<"))
             if not is_user or isinstance(value, ModuleType) or self._offered.get(name) is value:
                 continue
-            found.append(Variable(name, type(value).__name__, _short(value)))
+            kind = "dict" if type(value) is Result else type(value).__name__
+            found.append(Variable(name, kind, _short(value)))
             if len(found) == VARIABLES:
                 break
         return found

@@ -7,13 +7,16 @@ that are called inside read the socket in the inner one.
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any
 
 import sniffio
 import trio
 from trio._core._run import GLOBAL_RUN_CONTEXT
+from trio_asyncio._loop import current_loop
 
 from awaitbox.shims.critical import Critical
 
@@ -75,6 +78,10 @@ class Nested:
         loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
     ) -> Any:
         """Run a coroutine to its end in a fresh event loop."""
+        with self.hidden():
+            is_inside = asyncio._get_running_loop() is not None
+        if is_inside:
+            raise RuntimeError("asyncio.run() cannot be called from a running event loop")
         with asyncio.Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
 
@@ -87,12 +94,24 @@ class Nested:
                 with nested.hidden():
                     super().run_forever()
 
+            def run_until_complete(self, future: Any) -> Any:
+                with nested.hidden():
+                    return super().run_until_complete(future)
+
         return Loop()
 
     def trio_run(self, async_fn: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         """Run an async function to its end in a run of its own."""
+        context = copy_context()
+        context.run(current_loop.set, None)  # or its tasks would believe themselves in our loop
         with self.hidden():
-            return _trio_run(async_fn, *args, **options)
+            is_main = threading.current_thread() is threading.main_thread()
+            wakeup = signal.set_wakeup_fd(-1) if is_main else -1
+            try:
+                return context.run(_trio_run, async_fn, *args, **options)
+            finally:
+                if is_main:
+                    signal.set_wakeup_fd(wakeup)
 
 
 class _Hidden:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from asyncio import tasks as asyncio_tasks
+from collections.abc import Sequence
 from typing import Any
 
 from awaitbox.shims.bounds import NOTICE_CHARS, NOTICES
@@ -44,9 +45,11 @@ class FailedTasks:
         self._texts.append(clip(f"failed in the background: {what}", NOTICE_CHARS))
 
 
-def _held_tasks() -> list[asyncio.Task[Any]]:
-    for name in ("_scheduled_tasks", "_all_tasks"):
-        tasks = getattr(asyncio_tasks, name, None)
-        if tasks is not None:
-            return list(tasks)
-    return []
+# asyncio's own register of tasks that live, finished ones that somebody holds among them.
+_register: Any = getattr(asyncio_tasks, "_scheduled_tasks", None)
+if _register is None:
+    _register = asyncio_tasks._all_tasks  # type: ignore[attr-defined]
+
+
+def _held_tasks() -> Sequence[asyncio.Task[Any]]:
+    return list(_register) if _register.data else ()

@@ -22,7 +22,7 @@ from awaitbox.shims.bounds import GATHER_CHARS, GATHER_SECONDS, SHARED_WRITE_BYT
 from awaitbox.shims.critical import Critical
 
 _ERRORS = "awaitbox.replace"  # a lone surrogate becomes U+FFFD; by "replace" a question mark
-codecs.register_error(_ERRORS, lambda error: ("\ufffd", error.end))  # type: ignore[attr-defined]
+codecs.register_error(_ERRORS, lambda error: (b"\xef\xbf\xbd", error.end))  # type: ignore[attr-defined]
 
 
 class CellText(io.TextIOBase):
@@ -47,10 +47,16 @@ class CellText(io.TextIOBase):
     def write(self, text: str) -> int:
         """Never blocks for a short text; an interrupt while it does leaves the rest to a later
         flush."""
-        if type(text) is not str:
-            if not isinstance(text, str):
-                raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-            text = str.__str__(text)  # a subclass would run its own code in the middle of a flush
+        if type(text) is str and self._parts:  # the usual case; the other stream has nothing then
+            self._parts.append(text)
+            size = len(text)
+            self._size += size
+            if self._size >= GATHER_CHARS:
+                self.flush()
+            return size
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        text = str.__str__(text)  # a subclass would run its own code in the middle of a flush
         self._put(text)
         return len(text)
 

@@ -57,10 +57,16 @@ class CellPolicy(RestrictingNodeTransformer):
             self.problems.append((node, f"{name} is not available here: it is {REFUSED[name]}"))
 
 
+def is_suspect(source: str) -> bool:
+    """Whether the text alone can't tell that nothing is refused. Python normalises identifiers, so
+    only ASCII can be judged by its look."""
+    return not source.isascii() or _SUSPECT.search(source) is not None
+
+
 def check(tree: ast.AST, source: str, filename: str) -> None:
     """Raises SyntaxError at the first place that is refused; the message has the others, too."""
-    if source.isascii() and not _SUSPECT.search(source):
-        return  # identifiers are normalised, so only ASCII text can be judged by its look
+    if not is_suspect(source):
+        return
     policy = CellPolicy()
     policy.visit(tree)
     if policy.problems:

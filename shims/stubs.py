@@ -26,6 +26,7 @@ def make(_link_call, _flush, _enter, _started, _plain, {defaults}):
         _flush()
         return await _link_call({name!r}, _args)
     _run = {name}
+    _run.__qualname__ = {name!r}
     def {name}({signature}):
         return _enter(_run, {{{args}}})
     return {name}

@@ -46,6 +46,13 @@ def describe(
     )
 
 
+def at(places: Iterable[tuple[str, int | None, str]]) -> str:
+    """The lines of a traceback for places without an exception."""
+    frames = [traceback.FrameSummary(file, line, name) for file, line, name in places if line]
+    lines = dict.fromkeys(traceback.StackSummary.from_list(frames[:FRAMES_HEAD]).format())
+    return "".join(["Traceback (most recent call last):\n", *lines])
+
+
 def one_line(error: BaseException) -> str:
     """`ValueError: what`, for a notice."""
     message = _message(error)

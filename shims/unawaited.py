@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import CodeType, CoroutineType
 from typing import Any, NamedTuple
 
+import trio
+
 _HELD_BY_US = 3  # the entry, the loop's variable and the argument of getrefcount
 
 Verb = Callable[[dict[str, Any], int], "CoroutineType[Any, Any, Any]"]
@@ -31,6 +33,7 @@ class Lost(NamedTuple):
     verb: str
     filename: str
     line: int | None
+    function: str
 
 
 class Ledger:
@@ -41,6 +44,7 @@ class Ledger:
         self._is_own = is_own
         self._next_key = itertools.count().__next__
 
+    @trio.lowlevel.enable_ki_protection  # an interrupt in between would lose the coroutine
     def enter(self, run: Verb, args: dict[str, Any]) -> CoroutineType[Any, Any, Any]:
         """The coroutine of a call. The caller's caller is where the call is."""
         key = self._next_key()
@@ -67,7 +71,9 @@ class Ledger:
                 del self.entries[key]
                 coroutine.close()
                 line = _line(entry.code, entry.lasti)
-                lost.append(Lost(coroutine.__name__, entry.code.co_filename, line))
+                lost.append(
+                    Lost(coroutine.__name__, entry.code.co_filename, line, entry.code.co_name)
+                )
         return lost
 
     @staticmethod

@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import time
+from asyncio import tasks as asyncio_tasks
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
@@ -19,7 +20,7 @@ import trio
 import trio.lowlevel
 from trio._core._run import GLOBAL_RUN_CONTEXT
 
-from awaitbox.shims import doors, tracebacks, wire
+from awaitbox.shims import doors, mixing, threads, tracebacks, wire
 from awaitbox.shims.bounds import NOTICES, SETTLE_PASSES
 from awaitbox.shims.cell import Cell
 from awaitbox.shims.critical import Critical
@@ -56,6 +57,7 @@ class Worker:
         self._work: Coroutine[Any, Any, None] | None = None
         self._runner: trio.lowlevel.Task
         self._loop: CellLoop
+        self._sync_task: CellTask  # of cells that do not await
         self._failed: FailedTasks
 
     # --- life
@@ -64,14 +66,15 @@ class Worker:
         token = trio.lowlevel.current_trio_token()
         async with open_cell_loop() as loop, trio.open_nursery() as nursery:
             self._loop = loop
-            loop.nested = asyncio.run
+            loop.nested = self._nested.asyncio_run
             self._failed = FailedTasks(loop)
+            self._sync_task = CellTask(loop)
             self._runner = await nursery.start(self._run_cells)
             self._link.home_loop = loop
             self._link.home_runner = self._runner._runner
             self._link.arrived = lambda: token.run_sync_soon(self._wake, idempotent=True)
             self._interrupts.token = token
-            self._interrupts.loop_task = loop.main_task
+            mixing.install(loop)
             self._interrupts.install()
             self._link.send(wire.pack(wire.Ready(os.getpid())))
             while True:
@@ -81,6 +84,7 @@ class Worker:
 
     def _greet(self, hello: wire.Hello) -> None:
         self._workspace = hello.workspace
+        self._interrupts.workspace = os.path.join(hello.workspace, "")
         os.environ.clear()
         os.environ.update(hello.env)
         time.tzset()
@@ -91,6 +95,7 @@ class Worker:
         stubs = make_stubs(hello.verbs, self._link, self._ledger, self._outputs.flush)
         self._namespace.offer(stubs, self._ask)
         self._nested.install()
+        threads.install()
         _install_posix(self._link, self._outputs)
         doors.close()
 
@@ -134,6 +139,15 @@ class Worker:
                 await work
             self._turn()
 
+    def _in_task(self, function: Any, *args: Any) -> Any:
+        """Run code of the user that does not await: `asyncio.current_task()` is there, too."""
+        enter, leave = asyncio_tasks._enter_task, asyncio_tasks._leave_task
+        enter(self._loop, self._sync_task)  # type: ignore[arg-type]
+        try:
+            return self._in_step(function, *args)
+        finally:
+            leave(self._loop, self._sync_task)  # type: ignore[arg-type]
+
     def _in_step(self, function: Any, *args: Any) -> Any:
         """Run code of the user, in the cells' context, where an interrupt may raise."""
         self._own_task = trio.lowlevel.current_task()
@@ -153,7 +167,7 @@ class Worker:
             if cell.is_async:
                 self._hand_over(self._drive(cell))
                 return
-            shown = self._in_step(self._evaluate, cell)
+            shown = self._in_task(self._evaluate, cell)
         except BaseException as failure:
             error = failure
         if self._ledger.entries:
@@ -221,11 +235,14 @@ class Worker:
         if isinstance(error, SystemExit) and error.code in (None, 0):
             error = None
         if error is not None:
-            return "error", self._describe(cell, error, hint)
+            failure = self._describe(cell, error, hint)
+            return ("interrupted", None) if cell.interrupts else ("error", failure)
         if hint is not None:
             line = next((x.line for x in lost if x.filename == cell.filename), None)
-            text = f"RuntimeError: {hint}\n"
-            return "error", wire.Failure("RuntimeError", hint, text, line)
+            text = tracebacks.at((x.filename, x.line, x.function) for x in lost)
+            return "error", wire.Failure(
+                "RuntimeError", hint, f"{text}RuntimeError: {hint}\n", line
+            )
         return "ok", None
 
     def _describe(self, cell: Cell, error: BaseException, hint: str | None) -> wire.Failure:

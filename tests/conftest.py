@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from awaitbox.host.custody import kernel
+from tests.fixtures import call, host, opened, session, workspace
+
+__all__ = ["call", "host", "opened", "session", "workspace"]
 
 _TRIO_THREAD = "Trio thread "  # idle ones are kept for ten seconds, and used again
 

@@ -188,6 +188,7 @@ class WiredLink(Link):
         for thread in self._threads_of_calls:
             thread.join()
         self._there.close()
+        self._threads = threading.local()  # with it goes the eventfd of this thread
 
     def _read_calls(self) -> None:
         receiver = wire.Receiver(self._there, of_worker=True)

@@ -51,8 +51,8 @@ async def value(session: Session, code: str) -> Any:
 async def until(look: Callable[[], Awaitable[T]], *, seconds: float = 10) -> T:
     """Look again and again until there is something, which is returned."""
     with trio.fail_after(seconds):
-        while not (found := await look()):
-            await trio.sleep(0.005)
+        while not (found := await look()):  # noqa: ASYNC110
+            await trio.sleep(0.005)  # what is looked at has no event
     return found
 
 
@@ -76,6 +76,15 @@ async def until_printed(call: Call, id: str, text: str) -> dict[str, Any]:
     return await until(look)
 
 
+def is_there(path: str | Path) -> bool:
+    return Path(path).exists()
+
+
+def names_in(folder: Path, pattern: str = "*") -> list[str]:
+    """The names of what lies in a folder, sorted."""
+    return sorted(path.name for path in folder.glob(pattern))
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process runs; one that has ended and was not reaped yet does not."""
     try:
@@ -95,6 +104,17 @@ def running(words: str) -> list[int]:
                 if line.replace(b"\0", b" ") == words.encode() and is_alive(int(entry)):
                     found.append(int(entry))
     return found
+
+
+async def until_running(words: str, count: int = 1) -> list[int]:
+    """The processes with this command line as soon as there are so many: a start returns before its
+    shell has become the program."""
+
+    async def look() -> list[int]:
+        found = running(words)
+        return found if len(found) == count else []
+
+    return await until(look)
 
 
 def processes_of(folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ its output meanwhile.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import select
 import signal
@@ -14,9 +15,12 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from awaitbox.shims import wire, worker
 
@@ -90,6 +94,8 @@ class Driver:
         self.cancelled: list[int] = []
         self.fds: list[int] = []
         self.output = {"stdout": bytearray(), "stderr": bytearray()}
+        self.is_reading = threading.Event()  # cleared: its output is left in the pipes
+        self.is_reading.set()
         self._done: dict[int, wire.Done] = {}
         self._inspected: dict[int, wire.Inspected] = {}
         self._next_id = 0
@@ -133,7 +139,7 @@ class Driver:
             os.close(fd)
 
     def _read(self, name: str, fd: int) -> None:
-        while data := os.read(fd, 1 << 16):
+        while self.is_reading.wait() and (data := os.read(fd, 1 << 16)):
             self.output[name] += data
         os.close(fd)
 
@@ -227,8 +233,12 @@ class Driver:
                 self.until(lambda: id in self._done, 0.4)
         return self._done.pop(id)
 
+    def is_parked(self) -> bool:
+        """Whether its main thread sleeps in a system call."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
     def printed(self, text: str, stream: str = "stdout") -> None:
-        """Wait until it printed that."""
+        """Wait until it printed that; the readers are threads of their own."""
         self.until_true(lambda: text.encode() in self.output[stream])
 
     def until_true(self, is_so: Callable[[], bool]) -> None:
@@ -242,6 +252,7 @@ class Driver:
 def _become_worker(sock: socket.socket, outputs: list[int]) -> None:
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        importlib.reload(warnings)  # those of the test run are errors, or recorded
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, fd in enumerate(outputs, 1):
             os.dup2(fd, number)
@@ -256,6 +267,13 @@ def _become_worker(sock: socket.socket, outputs: list[int]) -> None:
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(70)
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    """A worker in an empty workspace."""
+    with opened(tmp_path) as driver:
+        yield driver
 
 
 @contextlib.contextmanager

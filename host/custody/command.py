@@ -6,29 +6,22 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trio
 
 from awaitbox.host.custody import kernel, parcel, protocol, stages, trust
+from awaitbox.host.custody.starting import deliver
+from awaitbox.host.custody.survivors import Survivor, Survivors
 from awaitbox.host.errors import HostError
 from awaitbox.host.limits import SILENCE_SECONDS
 
 if TYPE_CHECKING:
     from awaitbox.host.custody.watch import Watch
 
+__all__ = ["Command", "Survivor"]
+
 _BUSY_PACKETS = 4 * round(protocol.HUNT_SECONDS / protocol.BUSY_SECONDS)
-_SURVIVOR_ASKS = 10  # the oldest may end between the leader's look and ours
-
-
-@dataclass(frozen=True)
-class Survivor:
-    """The oldest living process of a command's tree. `pidfd` belongs to the `Command`."""
-
-    pid: int
-    pidfd: int
-    argv0: str
 
 
 class Command:
@@ -71,12 +64,7 @@ class Command:
         self._forget = forget
         self._busy = 0
         self._is_closing = False
-        self._asking = trio.Lock()
-        self._asked = 0  # SURVIVORS without an answer yet; more than one after a cancelled ask
-        self._named = trio.Event()
-        self._answer: Survivor | None = None
-        self._is_stale = False  # what was named had ended meanwhile
-        self._survivors: list[Survivor] = []
+        self._survivors = Survivors(init, self._ask_survivors)
         watch.add(ctl.fileno(), self._on_packet)
 
     # ---------------------------------------------------------------- for verbs
@@ -94,21 +82,10 @@ class Command:
         None if nothing is left; also if nothing of it stays long enough to be named, then `gone`
         is not set. Raises `HostError` (`custody_breach`). A cancel leaves everything as it was.
         """
-        async with self._asking:
-            for _ in range(_SURVIVOR_ASKS):
-                self._answer, self._is_stale = None, False
-                if self._ctl is None:
-                    break
-                self._named = trio.Event()
-                self._asked += 1
-                self._tell(protocol.SURVIVORS)
-                self._watch.expect((self, "named"), SILENCE_SECONDS, self._on_silence)
-                await self._named.wait()
-                if not self._is_stale:
-                    break
+        oldest = await self._survivors.oldest()
         if self.is_breach:
             raise HostError(f"the command was ended: {self.note}", code="custody_breach")
-        return self._answer
+        return oldest
 
     async def stop(self, grace_seconds: float) -> None:
         """End the whole tree: SIGTERM and SIGCONT, the grace, SIGKILL; returns when it is gone.
@@ -136,21 +113,9 @@ class Command:
 
     # ---------------------------------------------------------------- for the machine
     async def send(self, packet: bytes) -> None:
-        """A part of the request. Nothing is raised if the leader is dead: `answered` is set then.
-
-        Checkpoints only if the leader is behind.
-        """
-        while self._ctl is not None:
-            try:
-                parcel.send(self._ctl, packet)
-                return
-            except BlockingIOError:
-                try:
-                    await trio.lowlevel.wait_writable(self._ctl)
-                except trio.ClosedResourceError:
-                    return
-            except OSError:
-                return
+        """A part of the request, as `deliver` does it."""
+        if self._ctl is not None:
+            await deliver(self._ctl, packet)
 
     async def discard(self) -> None:
         """End what was begun and close. Shielded; does not raise."""
@@ -159,8 +124,8 @@ class Command:
         self.close()
 
     def refused(self, number: int) -> None:
-        """Init could not hand the request to a leader."""
-        if self.stage == stages.ASKED:
+        """Init could not hand the request to a leader; the end of `ctl` may be seen before it."""
+        if self.pid < 0:
             self.failure = number, protocol.AT_REQUEST
         self.orphaned(0, "init could not fork a leader")
 
@@ -186,9 +151,7 @@ class Command:
             self._watch.remove(self.pidfd)
             os.close(self.pidfd)
             self.pidfd = -1
-        for survivor in self._survivors:
-            os.close(survivor.pidfd)
-        self._survivors.clear()
+        self._survivors.close()
         self._forget()
 
     def still_busy(self) -> None:
@@ -200,12 +163,13 @@ class Command:
         """Listen to the leader no more; init ends the tree."""
         if self.stage in (stages.LOST, stages.OVER):
             return
-        self.stage = stages.LOST
+        self.stage = stages.after(self.stage, stages.CLOSED)
         self.note = self.note or note
         self.is_breach = self.is_breach or is_breach
         self._close_ctl()
-        self._wake_asker()
-        self._watch.arrived((self, "exit"))
+        self._survivors.end()
+        for key in ("exit", "named"):
+            self._watch.arrived((self, key))
         self._watch.expect((self, "gone"), SILENCE_SECONDS, self._on_silence)
         self._abandon()
 
@@ -235,15 +199,17 @@ class Command:
             raise
         if kind in (protocol.STARTED, protocol.SURVIVOR):
             fd = trust.single(fds, is_cut)
-            self._on_started(fd) if kind == protocol.STARTED else self._on_survivor(fd)
+            self._on_started(fd) if kind == protocol.STARTED else self._survivors.named(fd)
         else:
             trust.none(fds, is_cut)
+        if kind in (protocol.SURVIVOR, protocol.NOBODY):
+            self._watch.arrived((self, "named"))
         if kind == protocol.FAILED:
             self.failure = values[0], values[1]
         elif kind == protocol.BUSY:
             self._on_busy()
         elif kind == protocol.NOBODY:
-            self._on_answer(None)
+            self._survivors.answered(None)
         elif kind in (protocol.EXIT, protocol.GONE):
             self._check_over(kind, values)
         self.stage = stage
@@ -290,32 +256,12 @@ class Command:
             raise trust.Breach("busy without an end")
         self._watch.expect((self, "gone"), SILENCE_SECONDS, self._on_silence)
 
-    def _on_survivor(self, pidfd: int) -> None:
-        pid = trust.checked(pidfd, self._init)
-        if pid < 0:
-            os.close(pidfd)
-            self._is_stale = True
-            self._on_answer(None)
-            return
-        for known in self._survivors:
-            if known.pid == pid and not kernel.is_over(known.pidfd):
-                os.close(pidfd)
-                self._on_answer(known)
-                return
-        survivor = Survivor(pid, pidfd, _argv0(pid))
-        self._survivors.append(survivor)
-        self._on_answer(survivor)
-
-    def _on_answer(self, survivor: Survivor | None) -> None:
-        if self._asked == 0:
-            raise trust.Breach("an answer that nobody asked for")
-        self._asked -= 1
-        self._answer = survivor
-        self._wake_asker()
-
-    def _wake_asker(self) -> None:
-        self._watch.arrived((self, "named"))
-        self._named.set()
+    def _ask_survivors(self) -> bool:
+        if self._ctl is None:
+            return False
+        self._tell(protocol.SURVIVORS)
+        self._watch.expect((self, "named"), SILENCE_SECONDS, self._on_silence)
+        return True
 
     # ---------------------------------------------------------------- ends
     def _on_silence(self) -> None:
@@ -339,13 +285,11 @@ class Command:
                 self.status = kernel.exit_status(self.pidfd)
         if self.status is None and self.failure is None:
             self.note = self.note or "how it ended is not known"
-        if self._survivors and (known := kernel.exit_status(self._survivors[-1].pidfd)) is not None:
+        if (known := self._survivors.end()) is not None:
             self.oldest_status = known
-        for key in ("exit", "gone"):
+        for key in ("exit", "gone", "named"):
             self._watch.arrived((self, key))
         self._close_ctl()
-        self._answer = None
-        self._wake_asker()
         self.answered.set()
         self.ended.set()
         self.gone.set()
@@ -366,12 +310,3 @@ class Command:
             trio.lowlevel.notify_closing(self._ctl)
             self._ctl.close()
             self._ctl = None
-
-
-def _argv0(pid: int) -> str:
-    """A process's own claim, cut to a path's length; "" if it has none."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
-            return os.fsdecode(file.read(4096).partition(b"\0")[0])
-    except OSError:
-        return ""

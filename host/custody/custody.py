@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
 from awaitbox.host.custody import kernel, protocol
+from awaitbox.host.custody.launch import setup, start_warden
 from awaitbox.host.custody.line import Line, LineClosed
 from awaitbox.host.custody.machine import Machine
 from awaitbox.host.custody.watch import Watch
@@ -25,10 +24,7 @@ from awaitbox.host.limits import READY_SECONDS, SILENCE_SECONDS
 if TYPE_CHECKING:
     from awaitbox.host.folder import RunFolder
 
-_START = Path(__file__).with_name("start.py")
-_PACKAGE_PARENT = Path(__file__).parents[3]
 _WORKER_MODULE = "awaitbox.shims.worker"
-_HIGH = 64  # off the numbers that start.py's descriptors take
 _END_SECONDS = protocol.HUNT_SECONDS + SILENCE_SECONDS
 
 
@@ -39,10 +35,10 @@ class Custody:
     """
 
     def __init__(self, run_folder: RunFolder, worker_module: str) -> None:
-        """Starts the warden and the zygote. Raises `OSError`."""
+        """Starts the warden and the zygote. Raises `HostError` (`machine_failed`)."""
         self.lost = trio.Event()
         self.reason = ""
-        self._setup = _setup(worker_module)
+        self._setup = setup(worker_module)
         self._open_files = kernel.raise_open_files()
         self._watch = Watch()
         self._reading = trio.CancelScope(shield=True)
@@ -51,14 +47,24 @@ class Custody:
         self._zygote_lock = trio.Lock()
         self._is_closing = False
         self._over = trio.Event()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for_zygote, zygotes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, zygotes:
-            self.pid = start_warden(theirs.fileno(), zygotes.fileno(), run_folder)
+        wardens, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        zygotes, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs, its:
+                self.pid = start_warden(
+                    theirs.fileno(), its.fileno(), run_folder.lock, run_folder.path
+                )
+        except OSError as error:
+            wardens.close()
+            zygotes.close()
+            self._watch.close()
+            raise HostError(f"{sys.executable}: {error}", code="machine_failed") from None
         self._pidfd = os.pidfd_open(self.pid)
         self._watch.add(self._pidfd, self._on_death)
-        self._warden = Line(ours, self._watch, on_ended=self._on_ended, on_closed=self._kill_warden)
-        self._zygote = Line(for_zygote, self._watch)
+        self._warden = Line(
+            wardens, self._watch, on_ended=self._on_ended, on_closed=self._kill_warden
+        )
+        self._zygote = Line(zygotes, self._watch)
 
     @classmethod
     @asynccontextmanager
@@ -160,7 +166,7 @@ class Custody:
 
     async def _warm_zygote(self) -> Line:
         async with self._zygote_lock:
-            if self._zygote.closed.is_set() and not self._zygote.why:
+            if self._zygote.closed.is_set():
                 await self._replace_zygote()
             with trio.move_on_after(READY_SECONDS):
                 async with trio.open_nursery() as nursery:
@@ -198,19 +204,22 @@ class Custody:
             raise HostError(why, code="machine_failed")
 
     async def _close(self) -> None:
+        """Every wait is bounded: an error in this class must not become a hang."""
         self._is_closing = True
+        for machine in list(self._machines.values()):
+            machine.close()
         with trio.CancelScope(shield=True):
-            for machine in list(self._machines.values()):
-                machine.close()
-            await self._warden.send(protocol.pack(protocol.END))
             with trio.move_on_after(_END_SECONDS):
+                await self._warden.send(protocol.pack(protocol.END))
                 await self._over.wait()
             self._kill_warden()
-            await self._over.wait()
+            with trio.move_on_after(_END_SECONDS):
+                await self._over.wait()
             for machine in list(self._machines.values()):
-                if not self.lost.is_set():
-                    machine.finish(0)  # the warden left, so nothing was left
-                await machine.over.wait()
+                if self.lost.is_set():  # else the warden left, so nothing was left
+                    with trio.move_on_after(2 * _END_SECONDS):
+                        await machine.over.wait()
+                machine.finish(0)
                 machine.release()
         for worker in list(self._workers):
             worker.close()
@@ -240,7 +249,10 @@ class Custody:
 
     def _kill_warden(self) -> None:
         if not self._over.is_set():
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            try:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     def _lose(self, reason: str) -> None:
         """Without a warden: inits see its end and end their trees; the rest is killed here."""
@@ -264,44 +276,6 @@ class Custody:
         if isinstance(error, OSError):
             return HostError(f"no process could be made: {error.strerror}", code="machine_failed")
         return error
-
-
-def start_warden(warden: int, zygote: int, run_folder: RunFolder) -> int:
-    """The one program that a host starts itself. Returns its pid. Raises `OSError`."""
-    high = [
-        fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in (warden, zygote, run_folder.lock)
-    ]
-    try:
-        return os.posix_spawn(
-            sys.executable,
-            [
-                *(sys.executable, "-I", "-S", "-X", "utf8", str(_START)),
-                *(str(os.getpid()), str(_PACKAGE_PARENT), run_folder.path),
-            ],
-            # what passes through the zygote can be read in every worker
-            {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDWR, 0),
-                *((os.POSIX_SPAWN_DUP2, 0, number) for number in (1, 2)),
-                *((os.POSIX_SPAWN_DUP2, fd, 3 + number) for number, fd in enumerate(high)),
-            ],
-            setsid=True,  # a terminal's SIGINT and SIGHUP are the embedder's business
-            setsigmask=(),
-            setsigdef=kernel.CATCHABLE,
-        )
-    finally:
-        for fd in high:
-            os.close(fd)
-
-
-def _setup(worker_module: str) -> bytes:
-    """SETUP. Nothing loads from the folder that the host runs in: it may be a model's."""
-    here = os.getcwd()
-    path = [entry for entry in sys.path if os.path.isabs(entry) and entry != here]
-    if str(_PACKAGE_PARENT) not in path:
-        path.append(str(_PACKAGE_PARENT))
-    fields = [worker_module, sys.prefix, sys.exec_prefix, *path]
-    return protocol.pack_text(protocol.SETUP, os.fsencode("\0".join(fields)))
 
 
 async def _first(event: trio.Event, scope: trio.CancelScope) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _QUIET_MS = 1  # without a packet: then the next leader is forked, off the path of any command
+_FULL_MS = 50  # the same while the machine has no process left
 _RETRY_MS = 5
 _BROKEN_STATUS = 70
 
@@ -54,11 +55,13 @@ class Init:
         self._outbox = parcel.Outbox(host)
         self._life_read, self._life_write = os.pipe2(os.O_CLOEXEC)
         self._leaders: dict[int, int] = {}  # pid: id
+        self._condemned: set[int] = set()  # ids that a KILL named: reported however they end
         self._lost: list[tuple[int, int]] = []  # id, status of those to report after the hunt
         self._spare: tuple[int, _socket.socket] | None = None
         self._hunt: hunt.Hunt | None = None
         self._busy_at = 0.0
         self._is_ending = False
+        self._quiet_ms = _QUIET_MS
         self._alarm = kernel.child_alarm()
         self._poller = select.poll()
         for fd in (host.fileno(), lifeline, self._alarm):
@@ -92,7 +95,7 @@ class Init:
             return self._hunt.rest_ms()
         if self._outbox.is_waiting:
             return _RETRY_MS
-        return _QUIET_MS if self._spare is None else None
+        return self._quiet_ms if self._spare is None else None
 
     # -------------------------------------------------------------- requests
     def _hear(self) -> None:
@@ -140,6 +143,7 @@ class Init:
     def _kill(self, id: int) -> None:
         for pid, known in self._leaders.items():
             if known == id:
+                self._condemned.add(id)
                 os.kill(pid, signal.SIGKILL)  # not reaped yet, so the number is still its own
                 return
         self._lost.append((id, 0))
@@ -149,8 +153,9 @@ class Init:
     def _refill(self) -> None:
         try:
             self._spare = self._fork_ahead()
+            self._quiet_ms = _QUIET_MS
         except OSError:
-            pass  # no process left: again after the next quiet moment
+            self._quiet_ms = _FULL_MS
 
     def _fork_ahead(self) -> tuple[int, _socket.socket]:
         ours, theirs = parcel.pair()
@@ -175,8 +180,11 @@ class Init:
                 self._spare[1].close()
                 self._spare = None
             id = self._leaders.pop(pid, None)
-            if id is not None and (status or kernel.descendants(os.getpid(), self)):
+            if id is None:
+                continue
+            if status or id in self._condemned or kernel.descendants(os.getpid(), self):
                 # it was killed, or lied: its orphans are ours now
+                self._condemned.discard(id)
                 self._lost.append((id, status))
                 self._hunt = self._hunt or hunt.Hunt(self._reap, 0, self)
 

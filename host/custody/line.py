@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from awaitbox.host.custody import parcel, protocol
+from awaitbox.host.custody.starting import deliver
 
 if TYPE_CHECKING:
     from awaitbox.host.custody.watch import Watch
@@ -68,8 +69,12 @@ class Line:
         try:
             await self.send(protocol.pack(kind, id), fds)
             await reply.came.wait()
-        finally:
+        except BaseException:
             reply.is_awaited = False
+            if reply.pidfd >= 0:
+                _end(reply.pidfd)
+                os.close(reply.pidfd)
+            raise
         if reply.pidfd >= 0:
             return id, reply.pidfd
         if reply.number:
@@ -77,20 +82,9 @@ class Line:
         raise LineClosed(self.why)
 
     async def send(self, data: bytes, fds: Sequence[int] = ()) -> None:
-        """Checkpoints only if the other side is behind. A dead one is no error: see `closed`."""
-        while self._sock is not None:
-            try:
-                parcel.send(self._sock, data, fds)
-                return
-            except BlockingIOError:
-                try:
-                    await trio.lowlevel.wait_writable(self._sock)
-                except trio.ClosedResourceError:
-                    return
-            except OSError as error:
-                if error.errno not in parcel.DEAD:
-                    raise  # a descriptor that is none
-                return
+        """As `deliver` does it: a dead other side is no error, see `closed`."""
+        if self._sock is not None:
+            await deliver(self._sock, data, fds)
 
     def close(self) -> None:
         """Idempotent; whoever waits for a reply gets `LineClosed`."""
@@ -142,8 +136,16 @@ class Line:
             elif reply.is_awaited and fds:
                 reply.pidfd = fds.pop()
             elif fds:
-                signal.pidfd_send_signal(fds[0], signal.SIGKILL)
+                _end(fds[0])
             reply.came.set()
         else:
             raise protocol.ProtocolError(f"an unexpected {protocol.name_of(kind)}")
         return True
+
+
+def _end(pidfd: int) -> None:
+    """Nobody waits for this child any more."""
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except OSError:
+        pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import socket
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from awaitbox.host.custody import kernel, parcel, protocol
+from awaitbox.host.custody import kernel, parcel, protocol, starting
 from awaitbox.host.custody.command import Command
 from awaitbox.host.errors import HostError
 from awaitbox.host.limits import READY_SECONDS, SILENCE_SECONDS
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _DIED = "its init was killed"
 _STRAY_PACKETS = 10_000  # about commands that are not known (any more)
-_IN_FLIGHT_SECONDS = 0.002  # until other processes have taken their descriptors: no event tells
 _END_SECONDS = protocol.HUNT_SECONDS + SILENCE_SECONDS
 
 
@@ -92,15 +90,9 @@ class Machine:
         """
         if (tty is not None and fds) or len(fds) > protocol.PROGRAM_DESCRIPTORS:
             raise ValueError(f"{len(fds)} descriptors{' beside a terminal' if tty else ''}")
-        request = protocol.Request(
-            [os.fsencode(part) for part in argv],
-            {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
-            os.fsencode(cwd),
-            open_files=self._open_files,
-            terminal=os.fsencode(tty or ""),
-            executable=os.fsencode(executable or ""),
+        packets = starting.packets(
+            argv, env, cwd, open_files=self._open_files, tty=tty, executable=executable
         )
-        packets = list(protocol.pack_request(request))
         self._check_alive()
         command, theirs = self._prepare()
         try:
@@ -145,36 +137,17 @@ class Machine:
         """The first packet goes ahead of SPAWN, so that the leader finds it without a wait."""
         with theirs:
             await command.send(packets[0])
-            await self._send_to_init(
-                protocol.pack(protocol.SPAWN, command.id), [theirs.fileno(), *fds]
-            )
+            if self._sock is not None:
+                data = protocol.pack(protocol.SPAWN, command.id)
+                await starting.deliver(self._sock, data, [theirs.fileno(), *fds])
         for packet in packets[1:]:
             await command.send(packet)
-
-    async def _send_to_init(self, data: bytes, fds: Sequence[int]) -> None:
-        while self._sock is not None:
-            try:
-                parcel.send(self._sock, data, fds)
-                return
-            except BlockingIOError:
-                try:
-                    await trio.lowlevel.wait_writable(self._sock)
-                except trio.ClosedResourceError:
-                    return
-            except OSError as error:
-                if error.errno in parcel.DEAD:
-                    return  # as its pidfd will say
-                if error.errno != errno.ETOOMANYREFS:
-                    raise
-                await trio.sleep(_IN_FLIGHT_SECONDS)
 
     def _why_not(
         self, command: Command, program: str | bytes, cwd: str, tty: str | None
     ) -> Exception:
         if command.failure is not None:
-            number, at = command.failure
-            names = {protocol.AT_FOLDER: cwd, protocol.AT_TERMINAL: tty}
-            return OSError(number, os.strerror(number), names.get(at, program))
+            return starting.failure(*command.failure, program, cwd, tty)
         if command.is_breach:
             return HostError(f"the start was refused: {command.note}", code="custody_breach")
         if self.reason is not None or self.over.is_set():

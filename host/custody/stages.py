@@ -16,7 +16,7 @@ ENDED = "ended"  # the program is over, something of its tree may live
 LOST = "lost"  # the leader is not listened to any more; init ends the tree
 OVER = "over"  # nothing is left, or nothing that could be ended
 
-CLOSED = "CLOSED"  # the leader's end of the socket
+CLOSED = "CLOSED"  # the socket to the leader: it died, was silent, or is not believed
 ORPHANED = "ORPHANED"  # init has ended what the leader left; or init itself is over
 
 STATES = (ASKED, RUNNING, ENDED, LOST, OVER)

@@ -22,6 +22,8 @@ def single(fds: list[int], is_cut: bool) -> int:
     if len(fds) == 1 and not is_cut:
         return fds[0]
     _close(fds)
+    if is_cut and not fds:
+        raise Breach("its descriptor could not be taken: this process has too many open")
     raise Breach(f"{len(fds)} descriptors{' and more' if is_cut else ''} instead of one")
 
 

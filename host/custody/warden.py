@@ -9,6 +9,7 @@ fires, for an embedder that forked keeps the socket open.
 from __future__ import annotations
 
 import _socket
+import errno
 import gc
 import os
 import select
@@ -123,6 +124,8 @@ class Warden:
         kind, id, _ = protocol.unpack(data)
         if kind == protocol.END:
             self._leave(is_host_gone=False)
+        elif not fds:  # out of descriptors
+            self._outbox.send(protocol.pack(protocol.NOFORK, id, errno.EMFILE))
         elif kind == protocol.MACHINE:
             self._fork(id, lambda: fork_init(fds[0], self._life_read))
         elif kind == protocol.ZYGOTE:

@@ -67,12 +67,14 @@ class Activity:
 
     def status(self, live: Sequence[str]) -> str | None:
         """The status line, or None while there is nothing to say; `live` are the ids that run."""
-        if self._cell_began is None:
-            return None
+        began = min([call.began for call in self._calls], default=None)
+        began = began if self._cell_began is None else self._cell_began
         now = time.monotonic()
-        if now - self._cell_began < STATUS_AFTER_SECONDS:
+        if began is None or now - began < STATUS_AFTER_SECONDS:
             return None
-        parts = [self.label, spent((now - self._cell_began) * 1000)]
+        parts = []
+        if self._cell_began is not None:
+            parts += [self.label, spent((now - self._cell_began) * 1000)]
         if self._calls:
             newest = self._calls[-1]
             more = f" and {len(self._calls) - 1} more" if len(self._calls) > 1 else ""
@@ -83,8 +85,9 @@ class Activity:
 
 
 def shown_call(verb: str, arguments: Mapping[str, Any]) -> str:
-    """A call on one bounded line."""
-    text = plain(", ".join(f"{name}={value!r}" for name, value in arguments.items()))
+    """A call on one bounded line; an argument that is None was as good as not given."""
+    given = [f"{name}={value!r}" for name, value in arguments.items() if value is not None]
+    text = plain(", ".join(given))
     if len(text) > SHOWN_CALL_CHARS:
         text = f"{text[:SHOWN_CALL_CHARS]} ..."
     return f"{plain(verb)}({text})"

@@ -37,11 +37,11 @@ class _Person:
         self._turn = trio.Lock()
 
     async def __call__(self, request: Request) -> Answer:
-        async with self._turn:
+        async with self._turn, self._screen.held():
+            termios.tcflush(_STDIN, termios.TCIFLUSH)  # what was typed before is no answer
             self._screen.err(f"allow {plain(request.text)}? [y]es, [a]lways this one, [N]o: ")
-            async with self._screen.held():
-                termios.tcflush(_STDIN, termios.TCIFLUSH)  # what was typed before is no answer
-                answer = await _read_line()
+            await self._screen.flush()
+            answer = await _read_line()
             if answer is None:
                 self._screen.err("\n")
         return _ANSWERS.get((answer or "").strip().lower(), "deny")

@@ -1,7 +1,7 @@
 """`awaitbox`, the command line: its sub-commands, imported one at a time, and how it exits.
 
 Exit codes: 0; 1 if a cell failed; 2 if a command could not do its work (`HostError`, wrong
-options); 130 after Ctrl-C, 141 if nobody reads our output any more, 128 + n after another signal.
+options); 130 after Ctrl-C, 141 if nobody reads what a cell prints, 128 + n after another signal.
 """
 
 from __future__ import annotations
@@ -67,9 +67,6 @@ def _exit_code() -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains at its end
-        return 141
     except (HostError, BaseExceptionGroup) as error:
         found = list(_host_errors(error))
         if not found:

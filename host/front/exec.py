@@ -22,7 +22,7 @@ def command(common: Common, code: str, trace: bool) -> int:
 
     async def body(desk: Desk) -> int:
         result = await desk.execute(source)
-        desk.report(result, shows_value=True)
+        desk.report(result, is_alone=True)
         return desk.code_of(result)
 
     return run_program(common, body, is_traced=trace)

@@ -56,8 +56,9 @@ def open_host(
     """
     check_platform()
     # Not above: elsewhere than on Linux these modules fail at their own imports.
-    from awaitbox.host.host import Host, Options
+    from awaitbox.host.host import Host
     from awaitbox.host.limits import Limits
+    from awaitbox.host.options import Options
     from awaitbox.host.verb import Verb
     from awaitbox.tools import ALL
 

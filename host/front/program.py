@@ -55,27 +55,23 @@ class Desk:
         async with own_tasks() as nursery:
             if self._is_traced:
                 nursery.start_soon(self._tell_slow_calls)
-            self.screen.status = self._status
-            try:
-                with self._stoppable(lambda: nursery.start_soon(self.session.interrupt)):
-                    result = await self.session.execute(code, on_output=show)
-            finally:
-                self.screen.status = None
+            with self._stoppable(lambda: nursery.start_soon(self.session.interrupt)):
+                result = await self.session.execute(code, on_output=show)
         return result
-
-    @contextmanager
-    def _stoppable(self, stop: Callable[[], None]) -> Iterator[None]:
-        self._stop = stop
-        try:
-            yield
-        finally:
-            self._stop = None
 
     @contextmanager
     def stoppable(self) -> Iterator[trio.CancelScope]:
         """Ctrl-C cancels what runs in here."""
         with trio.CancelScope() as scope, self._stoppable(scope.cancel):
             yield scope
+
+    @contextmanager
+    def _stoppable(self, stop: Callable[[], None]) -> Iterator[None]:
+        self._stop, self.screen.status = stop, self._status
+        try:
+            yield
+        finally:
+            self._stop = self.screen.status = None
 
     def code_of(self, result: CellResult) -> int:
         """The exit code that a cell's end means; a Ctrl-C counts also if the cell made an error
@@ -85,19 +81,20 @@ class Desk:
         return 0 if result.status == "ok" else FAILED
 
     # --- what is shown
-    def report(self, result: CellResult, *, shows_value: bool = False) -> None:
-        """Show what did not stream: the value, the error, the notices; or all of it as JSON."""
+    def report(self, result: CellResult, *, is_alone: bool) -> None:
+        """Show what did not stream: error and notices, of a cell that stands alone its value too;
+        or all of it as JSON."""
         if self.common.is_json:
             self.screen.out(json.dumps(dataclasses.asdict(result), default=repr) + "\n")
             return
-        if shows_value and result.value is not None:
+        if is_alone and result.value is not None:
             self.screen.end_line()
             self.screen.out(f"{result.value}\n")
         if result.error is not None:
             text = result.error["traceback"].rstrip("\n") or result.error["message"]
             self.screen.end_line()
             self.screen.err(f"{text}\n")
-        elif result.status != "ok":
+        elif is_alone and result.status != "ok":
             self.screen.end_line()
             self.screen.say(result.status)
         for notice in result.notices:
@@ -135,7 +132,8 @@ class Desk:
 
     # --- what ends it
     def _broken(self) -> None:
-        self.end(READER_GONE if self.screen.is_reader_gone else FAILED)
+        if self.exit_code is None:
+            self.end(READER_GONE if self.screen.is_reader_gone else FAILED)
 
     def end(self, exit_code: int) -> None:
         """End everything; a second time without waiting for it: then the warden does it."""

@@ -81,7 +81,7 @@ async def _take(desk: Desk, text: str) -> None:
         await _command(desk, line[1:].strip())
     elif line:
         result = await desk.execute(text)
-        desk.report(result, shows_value=True)
+        desk.report(result, is_alone=True)
         desk.screen.end_line()
 
 

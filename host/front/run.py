@@ -31,7 +31,7 @@ def command(common: Common, file: str, trace: bool) -> int:
             if result.status != "ok" and not common.is_json:
                 desk.screen.end_line()
                 desk.screen.say(_where(file, cell, cells, result))
-            desk.report(result)
+            desk.report(result, is_alone=False)
             desk.warn()
             if code := desk.code_of(result):
                 return code
@@ -42,11 +42,11 @@ def command(common: Common, file: str, trace: bool) -> int:
 
 def _where(file: str, cell: Cell, cells: list[Cell], result: CellResult) -> str:
     """Which cell ended the run, and how the lines of its traceback are to be read."""
-    text = f"{file}: {cell.name} of {len(cells)} ended with {result.status!r}"
+    text = f"{file}: {cell.name} of {len(cells)}: {result.status}"
     line = result.error["line"] if result.error is not None else None
     if line is None:
-        return f"{text}; it begins in line {cell.first_line}"
+        return f"{text}; the cell begins in line {cell.first_line}"
     return (
         f"{text} in line {cell.first_line + line - 1} of the file "
-        f"(the traceback counts lines from the start of the cell, line {cell.first_line})"
+        f"(the traceback counts lines in the cell, which begins in line {cell.first_line})"
     )

@@ -69,6 +69,7 @@ class Foreground:
                 survivor = await self._survivor(command)
             except BaseException:
                 await self._end(command, fds)
+                await trio.lowlevel.checkpoint_if_cancelled()  # bare, not the nursery's group
                 raise
             if survivor is not None:
                 self.leftover, fds = Leftover(command, survivor, fds), []

@@ -6,7 +6,7 @@ import codecs
 from collections import deque
 from itertools import islice
 
-from awaitbox.host.limits import LOG_BYTES, LOG_LINES
+from awaitbox.host.limits import LOG_BYTES, LOG_LINE_CHARS, LOG_LINES
 from awaitbox.host.process.cleaner import Cleaner
 from awaitbox.host.process.line import Line, settled
 
@@ -57,18 +57,21 @@ class LineLog:
         self._line.clear()
         self._line.write(others.pop())
         self.total += 1 + len(others)
-        if len(others) < LOG_LINES:
-            finished += map(settled, others)
-        else:
-            finished = [settled(line) for line in others[-LOG_LINES:]]
+        finished += others[-LOG_LINES:]
+        if "\r" in text or "\b" in text or max(map(len, finished)) > LOG_LINE_CHARS:
+            finished[1:] = map(settled, finished[1:])
         self._append(finished)
 
     def _append(self, lines: list[str]) -> None:
+        """In bulk: a stream finishes thousands of lines at a time."""
         self._lines += lines
-        self._bytes += sum(map(_size, lines))
-        while len(self._lines) > LOG_LINES or self._bytes > LOG_BYTES:
+        self._bytes += _size("".join(lines))
+        over = len(self._lines) - LOG_LINES
+        if over > 0:
+            self._bytes -= _size("".join([self._lines.popleft() for _ in range(over)]))
+        while self._bytes > LOG_BYTES:
             self._bytes -= _size(self._lines.popleft())
 
 
-def _size(line: str) -> int:
-    return len(line) if line.isascii() else len(line.encode())
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

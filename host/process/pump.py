@@ -130,6 +130,8 @@ class Pump:
             try:
                 piece = os.read(fd, bound - got)
             except BlockingIOError:
+                # Only now: a short read of a terminal says nothing, its kernel passes output on in
+                # a thread of its own. Before EAGAIN it waits for that thread.
                 break
             except OSError as error:
                 if error.errno != errno.EIO:

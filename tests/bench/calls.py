@@ -18,8 +18,8 @@ from awaitbox.tools import ALL
 from tests.bench.floors import Echo
 from tests.bench.pair import Group, Pair
 
-_CELLS = 60  # of one sample
-_CALLS = 300
+_CELLS = 40  # of one sample
+_CALLS = 100
 _GATHERED = 1_000
 _PREPARE = """
 import subprocess, time

@@ -43,10 +43,12 @@ def main() -> int:
     all_groups = groups()
     names = [name for group in all_groups for name in group.names]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=20, metavar="N", help="default: 20")
+    parser.add_argument("--rounds", type=int, default=30, metavar="N", help="default: 30")
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=str(names))
     parser.add_argument("--json", action="store_true", help="print an object instead of a table")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
     wanted = set(options.only or names)
     cpu = max(os.sched_getaffinity(0))
     load = os.getloadavg()[0]

@@ -24,7 +24,9 @@ def amount(value: float | None, unit: str) -> str:
 
 
 def show(rows: Sequence[Row], facts: dict[str, str]) -> None:
-    table = Table(*("row", "what", "product", "floor", "ratio", "bound", "", "n"), box=None)
+    table = Table(box=None)
+    for heading in ("row", "what", "product", "floor", "ratio", "bound", "", "n"):
+        table.add_column(heading, no_wrap=heading != "what")
     for row in rows:
         sign = "≥" if row.is_at_least else "≤"
         table.add_row(

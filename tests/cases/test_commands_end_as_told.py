@@ -76,7 +76,8 @@ async def test_at_the_bound_the_whole_tree_ends_and_what_was_printed_is_kept(
 async def test_bytes_that_are_no_utf_8_cost_nothing_but_themselves(session: Session) -> None:
     rows = await value(
         session,
-        "r = await shell_run([\"printf 'caf\\\\351\\\\n'; echo after\", \"printf 'nul\\\\0x\\\\n'\","
+        "r = await shell_run([\"printf 'caf\\\\351\\\\n'; echo after\","
+        " \"printf 'nul\\\\0x\\\\n'\","
         " 'head -c 300000 /dev/urandom | cat; echo TAIL'])\n"
         "import json\n"
         "noise = r['commands'][2]['stdout']\n"
@@ -171,7 +172,7 @@ async def test_a_stopped_server_leaves_its_port_to_the_next(session: Session, ca
             "late\n",
         ),
         (
-            "with trio.move_on_after(0.1) as scope:\n"
+            "import trio\nwith trio.move_on_after(0.1) as scope:\n"
             "    await shell_run(['sleep 3333 & sleep 3333'])\n"
             "print(scope.cancelled_caught)",
             "True\n",

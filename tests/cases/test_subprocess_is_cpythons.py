@@ -15,7 +15,7 @@ from tests.product import ok, running
 @pytest.mark.parametrize(
     "call",
     [
-        "subprocess.run('echo start; sleep 3341 | cat', shell=True, capture_output=True, timeout=1)",
+        "subprocess.run('echo start; sleep 3341 | cat', shell=True, stdout=-1, timeout=1)",
         "subprocess.check_output('echo start; sleep 3341 | cat', shell=True, timeout=1)",
         "subprocess.check_output(['sh', '-c', 'echo start; setsid sleep 3341'], timeout=1)",
     ],

@@ -1,5 +1,7 @@
-"""The fixtures of a real host."""
+"""Fixtures of the contract tests."""
 
-from tests.fixtures import call, host, opened, session, workspace
+from __future__ import annotations
 
-__all__ = ["call", "host", "opened", "session", "workspace"]
+from tests.worker_driver import driver
+
+__all__ = ["driver"]

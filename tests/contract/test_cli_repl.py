@@ -12,7 +12,7 @@ from tests.command_line import awaitbox, terminal
 from tests.product import processes_of
 
 ENTER, CTRL_C, CTRL_D, TAB = "\r", "\x03", "\x04", "\t"
-PROMPT = ">>> "
+PROMPT = ">>>"
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_ctrl_c_stops_the_cell_and_keeps_the_namespace(tmp_path: Path) -> None:
         repl.send("kept + 1" + ENTER)
         repl.until("6\r\n")
         repl.until(PROMPT)
-        repl.send("!echo be''gun; sleep 60" + ENTER)
-        repl.until("!echo")
-        repl.until("\n")
+        repl.send("!touch begun; sleep 60" + ENTER)
+        repl.until("shell_run(commands=['touch begun; sleep 60']) ")  # the status line
+        assert (tmp_path / "begun").exists()
         repl.send(CTRL_C)
         repl.until("stopped, with all that it had started")
         repl.until(PROMPT)
@@ -122,7 +122,8 @@ def test_bang_runs_commands_and_backgrounds(tmp_path: Path) -> None:
 def test_names_are_completed(tmp_path: Path) -> None:
     with terminal(tmp_path, "repl") as repl:
         repl.until(PROMPT)
-        repl.send("my_own_name = 41" + ENTER)
+        repl.send("my_own_name = 41; print('s' 'et')" + ENTER)
+        repl.until("set\r\n")
         repl.until(PROMPT)
         repl.send("my_ow" + TAB)
         repl.until("my_own_name")
@@ -147,7 +148,8 @@ def test_a_signal_at_the_prompt_gives_the_terminal_back(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("answer", "is_deleted"), [("y", True), ("always", True), ("n", False), ("", False)]
+    ("answer", "is_deleted"),
+    [("y", True), ("always", True), ("n", False), ("", False), ("\x04", False)],
 )
 def test_a_person_is_asked(tmp_path: Path, answer: str, is_deleted: bool) -> None:
     (tmp_path / "old").write_text("")
@@ -181,6 +183,6 @@ def test_a_cell_that_takes_long_shows_what_it_does(tmp_path: Path) -> None:
     with terminal(
         tmp_path, "exec", "await shell_background('sleep 60', id='dev')\nawait sleep(2)"
     ) as ran:
-        ran.until("sleep(seconds=2)")
+        ran.until("sleep(seconds=2) ")
         ran.until("live: dev")
         assert ran.end() == 0

@@ -32,7 +32,7 @@ def test_the_first_that_fails_ends_the_run_and_is_named(tmp_path: Path) -> None:
     file = cells(tmp_path, "# %%\nprint(1)\n# %% Bad\n\n1 / 0\n# %%\nprint(3)\n")
     ran = awaitbox(tmp_path, "run", file)
     assert (ran.returncode, ran.stdout) == (1, "1\n")
-    assert "cells.py: cell 2 (Bad) of 3 ended with 'error' in line 5 of the file" in ran.stderr
+    assert "cells.py: cell 2 (Bad) of 3: error in line 5 of the file" in ran.stderr
     assert "ZeroDivisionError" in ran.stderr
 
 
@@ -54,7 +54,7 @@ def test_trace_shows_calls_with_outcome_and_time(tmp_path: Path) -> None:
     ran = awaitbox(tmp_path, "run", file, "--trace")
     lines = ran.stderr.splitlines()
     assert any(line.startswith("  shell_run(commands=") and "  ok, " in line for line in lines)
-    assert any(line.startswith("  shell_logs(id='nope')  error, ") for line in lines)
+    assert any(line.startswith("  shell_logs(id='nope', n=200)  error, ") for line in lines)
 
 
 def test_what_still_runs_at_the_end_is_named_and_ended(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_ctrl_c_interrupts_the_cell_and_ends_the_run_with_130(tmp_path: Path) ->
         assert process.stdout.readline() == "waits\n"
         process.send_signal(signal.SIGINT)
         assert process.stdout.read() == ""
-        assert "cell 1 of 2 ended with 'interrupted'" in process.stderr.read()
+        assert "cell 1 of 2: interrupted; the cell begins in line 2" in process.stderr.read()
         assert process.wait(10) == 130
     assert processes_of(tmp_path) == []
 

@@ -42,6 +42,16 @@ time.sleep(600)
 WAITS = "import signal, sys; s = {signal.%s}; signal.pthread_sigmask(signal.SIG_BLOCK, s); "
 WAITS += "print(flush=True); signal.sigwait(s); sys.exit(%d)"
 
+STOPS_ITS_LEADER = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+print(flush=True)
+signal.sigwait({signal.SIGUSR1})
+os.kill(os.getppid(), signal.SIGSTOP)
+print(flush=True)
+%s
+"""
+
 
 def python(code: str) -> list[str]:
     return [PYTHON, "-I", "-S", "-c", code]
@@ -54,7 +64,8 @@ def daemons(count: int, then: str) -> str:
 
 # ------------------------------------------------------------------ survivors
 async def test_what_a_command_leaves_is_named_until_it_is_gone() -> None:
-    both = "sleep 600 & sleep 600 & until grep -q ^sleep /proc/$!/cmdline; do :; done; exit 5"
+    both = "sleep 600 & a=$!; sleep 600 & b=$!; for p in $a $b; do "
+    both += "until grep -q ^sleep /proc/$p/cmdline; do :; done; done; exit 5"
     async with one_machine() as machine, running(machine, both) as (command, _):
         await command.ended.wait()
         assert (command.status, command.gone.is_set()) == (5 << 8, False)
@@ -221,10 +232,13 @@ async def test_a_killed_waiting_leader_is_replaced() -> None:
 async def test_a_leader_that_its_command_stopped_is_stepped_over() -> None:
     async with one_machine() as machine:
         async with (
-            running(machine, "kill -STOP $PPID; exit 3") as (ends, _),
-            running(machine, "kill -STOP $PPID; echo; exec sleep 600") as (stays, stream),
+            running(machine, python(STOPS_ITS_LEADER % "sys.exit(3)")) as (ends, at_end),
+            running(machine, python(STOPS_ITS_LEADER % "signal.pause()")) as (stays, stream),
         ):
-            await line(stream)
+            for command, its in ((ends, at_end), (stays, stream)):
+                await line(its)
+                command.signal(signal.SIGUSR1)
+                await line(its)
             await ends.gone.wait()
             assert (ends.status, ends.note) == (3 << 8, "its leader did not answer")
             await stays.stop(0)
@@ -356,7 +370,7 @@ async def test_fifty_stubborn_trees_end_side_by_side_while_a_spawn_answers(
             print(f"\n50 trees, grace 100 ms: {whole * 1e3:.0f} ms; {len(took)} spawns meanwhile: ")
             print(f"median {median * 1e3:.1f} ms, worst {worst * 1e3:.1f} ms")
         assert whole < 2
-        assert median < 0.1
+        assert median < 0.25  # 2 ms where nothing else runs
 
 
 async def _stubborn_tree(machine: Machine) -> tuple[Command, int]:

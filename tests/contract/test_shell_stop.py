@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import sys
 
@@ -9,7 +11,7 @@ import pytest
 import trio
 
 from awaitbox.host.session import Session
-from tests.product import Call, ok, running, until_ended, until_printed
+from tests.product import Call, ok, running, until_ended, until_printed, until_running
 
 
 async def test_the_result_has_these_keys_and_no_others(call: Call) -> None:
@@ -25,7 +27,7 @@ async def test_the_result_has_these_keys_and_no_others(call: Call) -> None:
 async def test_a_program_that_ends_itself_at_term_keeps_its_exit_and_last_words(
     call: Call,
 ) -> None:
-    script = "trap 'echo bye; exit 4' TERM; echo up; while :; do sleep 0.01; done"
+    script = "trap 'echo bye; exit 4' TERM; echo up; while :; do :; done"
     await call("shell_background", commands=[script], id="dev")
     await until_printed(call, "dev", "up")
     assert (await call("shell_stop", id="dev"))["exit"] == 4
@@ -109,6 +111,33 @@ async def test_what_the_session_stopped_sends_no_notice(session: Session, call: 
 async def test_it_ends_nothing_else(call: Call) -> None:
     await call("shell_background", commands=["sleep 3391"], id="one")
     await call("shell_background", commands=["sleep 3393"], id="two")
+    await until_running("sleep 3393")
     await call("shell_stop", id="one")
     assert running("sleep 3393")
     assert (await call("shell_logs", id="two"))["status"] == "running"
+
+
+async def test_want_of_descriptors_is_an_error_that_names_what_could_be_stopped(
+    session: Session, call: Call
+) -> None:
+    await ok(session, "1")
+    await session.host.settled()
+    started = await call("shell_background", commands=["sleep 3394"], id="dev")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir("/proc/self/fd")))
+    for room in range(2, 10):  # whichever of a start's descriptors is the one too many
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + room, hard))
+        try:
+            background = await call("shell_background", commands=["sleep 3395"])
+            foreground = await call("shell_run", commands=["true"])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for answer in (background, foreground):
+            if "error" in answer:
+                assert answer["error"]["code"] == "no_descriptors"
+                for part in ("shell_stop", "dev", str(started["pid"])):
+                    assert part in answer["error"]["message"]
+        if "error" not in background:
+            await call("shell_stop", id=background["id"])
+    assert (await call("shell_run", commands=["echo on"]))["commands"][0]["stdout"] == "on\n"
+    assert (await call("shell_logs", id="dev"))["status"] == "running"

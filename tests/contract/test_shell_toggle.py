@@ -40,7 +40,8 @@ async def test_the_shim_says_which_toggle(opened: OpenHost, code: str) -> None:
         assert result.error is not None
         assert "toggle" in result.error["message"] and "'shell'" in result.error["message"]
         caught = await session.execute(
-            "try:\n" + "".join(f"    {part.strip()}\n" for part in code.split(";"))
+            "try:\n"
+            + "".join(f"    {part.strip()}\n" for part in code.split(";"))
             + "except PermissionError as e:\n    print('refused')"
         )
         assert caught.stdout == "refused\n"

@@ -66,7 +66,10 @@ async def test_at_a_hidden_prompt_nothing_of_it_is_kept_anywhere(opened: OpenHos
     events: list[dict[str, Any]] = []
     async with opened(on_event=events.append) as host, host.open_session() as session:
         call = caller(session)
-        await asking(call, "printf 'password? '; read -rs x; echo; echo ${#x} characters")
+        await asking(
+            call,
+            "stty -echo; printf 'password? '; read -r x; stty echo; echo; echo ${#x} characters",
+        )
         typed = await session.execute("await shell_type('ask', 'hun' + 'ter2')")
         native = await call("shell_logs", id="ask")
         assert typed.value is not None
@@ -82,7 +85,7 @@ async def test_a_native_call_at_a_hidden_prompt_is_kept_nowhere_either(opened: O
     events: list[dict[str, Any]] = []
     async with opened(on_event=events.append) as host, host.open_session() as session:
         call = caller(session)
-        await asking(call, "printf 'password? '; read -rs x; echo")
+        await asking(call, "stty -echo; printf 'password? '; read -r x; echo")
         assert (await call("shell_type", id="ask", text="hunter2"))["text"] is None
         await until_ended(call, "ask")
     assert "hunter2" not in repr(events)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.product import OpenHost, caller, ok, value
+from tests.product import OpenHost, caller, is_there, ok, value
 
 NAMES = [
     "host/__init__.py",
@@ -49,12 +49,14 @@ async def test_no_module_of_the_workspace_runs_unless_a_cell_imports_it(
 ) -> None:
     async with opened() as host, host.open_session() as session:
         assert (await ok(session, "import asyncio, trio, subprocess, os\n1")).value == "1"
-        assert await value(session, "(await shell_run('echo hi'))['commands'][0]['stdout']") == "hi\n"
+        assert (
+            await value(session, "(await shell_run('echo hi'))['commands'][0]['stdout']") == "hi\n"
+        )
         assert (await caller(session)("shell_background", commands=["true"]))["pid"]
         assert (await ok(session, "subprocess.run(['true']).returncode")).value == "0"
         await session.reset()
         assert (await ok(session, "x = 1\nx")).value == "1"
-    assert not trapped.exists() or trapped.read_text() == ""
+    assert not is_there(trapped)
 
 
 async def test_a_variable_of_a_cell_breaks_neither_verbs_nor_shim(opened: OpenHost) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -143,3 +144,36 @@ async def test_an_idle_worker_that_dies_ends_nothing_else(opened: OpenHost) -> N
             os.kill(pid_of(session), signal.SIGKILL)
         async with host.open_session() as session:
             assert (await ok(session, "1")).value == "1"
+
+
+async def test_a_program_that_holds_the_workers_socket_holds_nothing_up(
+    opened: OpenHost,
+) -> None:
+    with trio.fail_after(20):
+        async with opened() as host, host.open_session() as session:
+            result = await session.execute(
+                "import subprocess\np = subprocess.Popen(['sleep', '3441'], stdin=3)"
+            )
+            if result.status == "ok":
+                os.kill(pid_of(session), signal.SIGKILL)
+            await session.reset()
+            assert (await ok(session, "1")).value == "1"
+
+
+async def test_descriptors_sent_with_a_call_that_takes_none_are_closed(session: Session) -> None:
+    await ok(session, "1")
+    before = len(os.listdir("/proc/self/fd"))
+    pidfd = os.pidfd_open(pid_of(session))
+    theirs = socket.socket(fileno=take_descriptor(pidfd, 3))
+    os.close(pidfd)
+    with theirs:
+        for verb in ("shell_logs", "sleep", "no_such", "process.wait", "session.state"):
+            for id in range(3):
+                call = wire.Call(1_000_000 + id, verb, {}, fds=3)
+                socket.send_fds(theirs, [wire.pack(call)], [0, 0, 0])
+        assert (await ok(session, "1")).value == "1"
+
+        async def as_before() -> bool:
+            return len(os.listdir("/proc/self/fd")) <= before + 1  # `theirs` is one
+
+        await until(as_before, seconds=2)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 PLACES = {
     ("host/custody/program.py", "_first_that_starts", "posix_spawn"),  # every program
-    ("host/custody/custody.py", "start_warden", "posix_spawn"),
+    ("host/custody/launch.py", "start_warden", "posix_spawn"),
     ("host/custody/start.py", "fork_zygote", "fork"),
     ("host/custody/warden.py", "fork_init", "fork"),
     ("host/custody/init.py", "fork_leader", "fork"),
@@ -69,9 +69,9 @@ def _named(node: ast.AST) -> Iterator[str]:
                 if one.name in DOORS or f"{module}.{one.name}" in DOTTED:
                     yield one.name
         case ast.Call(func=ast.Name(id="getattr" | "__import__" | "import_module"), args=args):
-            for one in args:
-                if isinstance(one, ast.Constant) and one.value in DOORS | MODULES | {"system"}:
-                    yield str(one.value)
+            for given in args:
+                if isinstance(given, ast.Constant) and given.value in DOORS | MODULES | {"system"}:
+                    yield str(given.value)
 
 
 def test_nothing_else_starts_a_process() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated, TypedDict, TypeGuard
 
 from msgspec import Meta
 
@@ -10,7 +10,7 @@ from awaitbox.host.background import Background
 from awaitbox.host.context import Context
 from awaitbox.host.environment import ON_A_TERMINAL
 from awaitbox.host.errors import VerbFileExists
-from awaitbox.host.resources import check_id, derived_id
+from awaitbox.host.resources import Resource, check_id, derived_id
 from awaitbox.host.verb import verb
 from awaitbox.tools.shell.words import Commands, Folder
 
@@ -48,10 +48,10 @@ async def shell_background(
         if live.status == "running":
             return _result(live, is_already_running=True)
     background = Background(
-        check_id(id) if id else ctx.session.resources.free_id(derived_id(commands[0])),
+        check_id(id) if id else ctx.session.resources.free_id(derived_id("\n".join(commands))),
         commands,
         folder,
-        ctx.host.pump,
+        ctx.session.pump,
     )
     ctx.session.resources.reserve(background)
     try:
@@ -73,13 +73,7 @@ def _already_live(
     """The live background that this call means. Raises `VerbFileExists` where another one has
     the id."""
     for other in ctx.session.resources.live():
-        is_same = (
-            isinstance(other, Background)
-            and not other.is_adopted
-            and other.commands == commands
-            and other.cwd == folder
-        )
-        if is_same and id in (None, other.id):
+        if id in (None, other.id) and _is_same(other, commands, folder):
             return other
         if other.id == id:
             raise VerbFileExists(
@@ -88,6 +82,15 @@ def _already_live(
                 code="id_taken",
             )
     return None
+
+
+def _is_same(other: Resource, commands: list[str], folder: str) -> TypeGuard[Background]:
+    return (
+        isinstance(other, Background)
+        and not other.is_adopted
+        and other.commands == commands
+        and other.cwd == folder
+    )
 
 
 def _result(background: Background, *, is_already_running: bool) -> ShellBackground:

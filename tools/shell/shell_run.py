@@ -10,7 +10,7 @@ import trio
 from awaitbox.host.background import exit_code
 from awaitbox.host.context import Context
 from awaitbox.host.environment import ON_PIPES
-from awaitbox.host.errors import VerbFileNotFound
+from awaitbox.host.errors import HostError, VerbFileNotFound
 from awaitbox.host.process.foreground import Foreground
 from awaitbox.host.verb import verb
 from awaitbox.tools.shell.words import Commands, Folder
@@ -80,6 +80,7 @@ async def _run_one(ctx: Context, row: RanCommand, folder: str) -> None:
     began = time.monotonic()
     foreground = Foreground(ctx.machine, ctx.session.scratch)
     row["timed_out"] = True
+    notes: list[str | None] = []
     try:
         await foreground.run(
             ["bash", "-c", row["command"]], env=ctx.session.environment(ON_PIPES), cwd=folder
@@ -88,11 +89,16 @@ async def _run_one(ctx: Context, row: RanCommand, folder: str) -> None:
     except FileNotFoundError as error:
         row["timed_out"] = False
         raise VerbFileNotFound(f"cwd {folder!r} is gone: {error}") from None
+    except HostError as error:
+        if error.code != "leader_lost":  # that one ends this command alone: those before it ran
+            raise
+        row["timed_out"] = False
+        notes.append(error.message)
     finally:
         row["duration_ms"] = _since(began)
         row["stdout"], row["stderr"] = foreground.stdout.text(), foreground.stderr.text()
         row["exit"] = exit_code(foreground.status)
-        notes = [foreground.stdout.note(), foreground.stderr.note()]
+        notes += [foreground.stdout.note(), foreground.stderr.note()]
         if foreground.command is not None:
             notes.append(foreground.command.note)
         if foreground.leftover is not None:

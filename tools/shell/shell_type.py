@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
 
+import trio
 from msgspec import Meta
 
 from awaitbox.host.background import Background
@@ -21,7 +23,22 @@ class ShellType(TypedDict):
     status: str
 
 
-@verb(kind="read", toggle="shell")
+def _shown(ctx: Context, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments as a trace may keep them: a password stays out."""
+    id = given.get("id")
+    background = ctx.session.resources.find(id) if isinstance(id, str) else None
+    if isinstance(background, Background) and _is_hidden(background):
+        return {**given, "text": None}
+    return given
+
+
+def _is_hidden(background: Background) -> bool:
+    """Whether its terminal waits for a line and shows nothing of it."""
+    pty = background.pty
+    return pty is not None and pty.is_canonical and not pty.is_echo
+
+
+@verb(kind="read", toggle="shell", shows=_shown)
 async def shell_type(
     ctx: Context,
     id: Id,
@@ -41,12 +58,12 @@ async def shell_type(
         )
     if pty is None or background.status != "running":
         raise VerbValue(f"{id!r} is {background.status}; nobody reads its terminal")
-    is_hidden = pty.is_canonical and not pty.is_echo
+    is_hidden = _is_hidden(background)
     try:
         await pty.write(text.encode("utf-8", "surrogatepass"), TYPE_SECONDS, is_enter=is_enter)
     except ValueError as error:
         raise VerbValue(str(error)) from None
-    except OSError as error:
+    except (OSError, trio.ClosedResourceError) as error:
         raise VerbOSError(f"{id!r} has hung up its terminal: {error}") from None
     return {
         "id": id,
