@@ -77,34 +77,23 @@ async def capture_login(
 
 
 async def _login_output(machine: Machine, base: Mapping[str, str]) -> bytes:
-    """What `env -0` prints at the end of a login, on a descriptor that no profile writes to."""
-    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    """What `env -0` prints at the end of a login, into a file that no profile writes to: a daemon
+    that a profile starts may hold it open for as long as it likes."""
+    found = os.memfd_create("login", os.MFD_CLOEXEC)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    async with trio.lowlevel.FdStream(read_end) as stream:
+    try:
+        command = await machine.spawn(
+            ["bash", "-lc", "exec env -0 >&3"], env=base, cwd="/", fds=[null, null, null, found]
+        )
         try:
-            command = await machine.spawn(
-                ["bash", "-lc", "exec env -0 >&3"],
-                env=base,
-                cwd="/",
-                fds=[null, null, null, write_end],
-            )
+            await command.ended.wait()
+            return os.pread(found, LOGIN_BYTES, 0)
         finally:
-            os.close(write_end)
-            os.close(null)
-        try:
-            return await _read_all(stream)
-        finally:
-            with trio.CancelScope(shield=True):
-                await command.stop(KILL_GRACE_SECONDS)
+            await command.stop(KILL_GRACE_SECONDS)
             command.close()
-
-
-async def _read_all(stream: trio.abc.ReceiveStream) -> bytes:
-    parts, size = [], 0
-    while size < LOGIN_BYTES and (part := await stream.receive_some()):
-        parts.append(bytes(part))
-        size += len(part)
-    return b"".join(parts)
+    finally:
+        os.close(null)
+        os.close(found)
 
 
 def _parse(text: bytes) -> dict[str, str]:

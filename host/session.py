@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import trio
 
 from awaitbox.host.approval import Approvals
-from awaitbox.host.background import Background
+from awaitbox.host.backgrounds import Backgrounds
 from awaitbox.host.confinement import check_mode, report
 from awaitbox.host.context import Context
 from awaitbox.host.deadline import Deadline
@@ -22,11 +22,9 @@ from awaitbox.host.noticebox import NoticeBox
 from awaitbox.host.options import Options
 from awaitbox.host.outcome import MACHINE_ENDED, NAMESPACE_LOST, Ending, verdict
 from awaitbox.host.paths import Roots
-from awaitbox.host.process.foreground import Leftover
-from awaitbox.host.process.pty import Pty
 from awaitbox.host.process.pump import Pump
 from awaitbox.host.programs import PREFIX, Programs, raised_os_error
-from awaitbox.host.resources import Resources, derived_id
+from awaitbox.host.resources import Resources
 from awaitbox.host.result import CallRecord, CellError, CellResult, StreamText, clip
 from awaitbox.host.rig import Rig
 from awaitbox.host.streams import OnOutput
@@ -59,8 +57,8 @@ class Session:
         self.id = id
         self.host = host
         self.mode = host.options.mode
-        self.resources = Resources()
         self.notices = NoticeBox()
+        self.backgrounds = Backgrounds(host.pump, self.notices, nursery)
         self.replaced_workers = 0
         self._rig = rig
         self._nursery = nursery
@@ -76,10 +74,10 @@ class Session:
             scratch=f"{rig.folder}/tmp",
         )
         self.trace = Trace(id, host.options.on_event)
-        self.context = Context(self, rig.machine, self.roots, host.limits)
+        self.context = Context(self, self.backgrounds, rig.machine, self.roots, host.limits)
         offered, toggled_off = host.offered()
         self.dispatch = Dispatch(offered, toggled_off, Approvals(host.options.approve), self.trace)
-        self.programs = Programs(rig.machine, self.trace, nursery, self.adopt)
+        self.programs = Programs(rig.machine, self.trace, nursery, self.backgrounds.adopt)
         self._specs = [verb.spec for verb in offered.values()]
         nursery.start_soon(self._tell_machine_end)
 
@@ -90,8 +88,9 @@ class Session:
         return f"{self._rig.folder}/tmp"
 
     @property
-    def pump(self) -> Pump:
-        return self.host.pump
+    def resources(self) -> Resources:
+        """What runs under an id, and the last finished ones."""
+        return self.backgrounds.resources
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of a process of this session."""
@@ -277,10 +276,12 @@ class Session:
     # --- calls of the worker
     def answer(self, call: wire.Call, fds: list[int]) -> wire.Return | wire.Raise | None:
         """Answer a call that never waits at once; None for the others."""
+        if fds:
+            return None
         if call.verb == "session.state":
             return wire.Return(call.id, self.state())
         verb = self.dispatch.verbs.get(call.verb)
-        if verb is None or not self.dispatch.is_immediate(verb) or fds:
+        if verb is None or not self.dispatch.is_immediate(verb):
             return None
         try:
             value = self.dispatch.run_immediate(verb, self.context, call.args)
@@ -310,36 +311,3 @@ class Session:
             raise
         except OSError as error:
             return raised_os_error(call.id, error, call.args.get("cwd"))
-
-    # --- what runs beside the cells
-    def watch(self, background: Background) -> None:
-        """Follow a started background until its end."""
-        self._nursery.start_soon(self._watch, background)
-
-    async def _watch(self, background: Background) -> None:
-        await background.watch(self._adopt_from)
-        self.resources.finished(background)
-
-    def _adopt_from(self, leftover: Leftover, script: Background) -> None:
-        pty, pipes = script.hand_over()
-        self._adopted(leftover, "\n".join(script.commands), script.cwd, pty, pipes)
-
-    def adopt(self, leftover: Leftover, line: str, cwd: str) -> Background:
-        """What a command left running becomes a background; a notice names it."""
-        return self._adopted(leftover, line, cwd, None, leftover.fds)
-
-    def _adopted(
-        self, leftover: Leftover, line: str, cwd: str, pty: Pty | None, pipes: list[int]
-    ) -> Background:
-        id = self.resources.free_id(derived_id(leftover.survivor.argv0))
-        background = Background(id, [line], cwd, self.host.pump)
-        background.adopt(leftover.command, leftover.survivor, pty, pipes)
-        self.resources.reserve(background)
-        self.watch(background)
-        self.notices.put(
-            [id],
-            "adopted",
-            f"{line!r} left {id} running (pid {background.pid}): read it with "
-            f"shell_logs({id!r}), end it with shell_stop({id!r})",
-        )
-        return background

@@ -7,12 +7,15 @@ duration_ms, error).
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from awaitbox.host.limits import CALLS_KEPT, TRACE_ARGUMENT_CHARS
 from awaitbox.host.result import CallRecord
+
+_log = logging.getLogger("awaitbox")
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -63,8 +66,13 @@ class Trace:
             self.event("call_ended", **entry.record, error=error)
 
     def event(self, kind: str, **facts: Any) -> None:
-        if self._on_event is not None:
+        if self._on_event is None:
+            return
+        try:
             self._on_event({"kind": kind, "session": self._session, "at": time.time(), **facts})
+        except Exception:  # the embedder's: no call and no cell fails for it
+            self._on_event = None
+            _log.exception("on_event raised, and is called no more in session %s", self._session)
 
     def take(self) -> list[CallRecord]:
         """The records since the last take."""

@@ -70,6 +70,7 @@ class Worker:
         self._sock = sock
         self._receiver = wire.Receiver(sock, of_worker=True, buffer=buffer)
         self._outbox = wire.Outbox()
+        self._reading = trio.CancelScope()
         self._drained = trio.Event()
         self._drained.set()
         self._answers: list[bytes] = []
@@ -94,7 +95,12 @@ class Worker:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                await self._read()
+                nursery.start_soon(self._stop_reading_at_its_end)
+                with self._reading:
+                    await self._read()
+                if self._reading.cancelled_caught:
+                    while self._step():  # its last words lie in the socket
+                        pass
                 nursery.cancel_scope.cancel()
         finally:
             self.state = "over"
@@ -123,28 +129,39 @@ class Worker:
             await self.over.wait()
 
     # --- what comes in
+    async def _stop_reading_at_its_end(self) -> None:
+        """A program may hold the worker's end of the socket: then no end of the stream comes."""
+        await self.process.ended.wait()
+        self._reading.cancel()
+
     async def _read(self) -> None:
         while True:
             await trio.lowlevel.wait_readable(self._sock)
-            try:
-                frames = self._receiver.read()
-                if frames is None:
-                    return
-                for frame in frames:
-                    self._take(frame)
-            except BlockingIOError:
-                continue
-            except wire.WireError as error:
-                self.why = f"it broke the protocol: {error}"
+            if self._step() is None:
                 return
-            except OSError:
-                return
-            if self._answers:
-                data = self._answers[0] if len(self._answers) == 1 else b"".join(self._answers)
-                self._answers.clear()
-                self._send(data)
             if self._outbox.size > BACKLOG_BYTES:
                 await self._drained.wait()  # it reads while it waits to write, so this ends
+
+    def _step(self) -> bool | None:
+        """Take in what one read gives: False if nothing waits, None at the end."""
+        try:
+            frames = self._receiver.read()
+            if frames is None:
+                return None
+            for frame in frames:
+                self._take(frame)
+        except BlockingIOError:
+            return False
+        except wire.WireError as error:
+            self.why = f"it broke the protocol: {error}"
+            return None
+        except OSError:
+            return None
+        if self._answers:
+            data = self._answers[0] if len(self._answers) == 1 else b"".join(self._answers)
+            self._answers.clear()
+            self._send(data)
+        return True
 
     def _take(self, frame: Any) -> None:
         kind = type(frame)

@@ -61,7 +61,9 @@ class Interrupts:
         critical.deliver = self.deliver
 
     def install(self) -> None:
-        signal.signal(signal.SIGINT, self.handle)
+        """Take the signal, also back from code that has put a handler of its own in place."""
+        if signal.getsignal(signal.SIGINT) != self.handle:
+            signal.signal(signal.SIGINT, self.handle)
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
         if self.cell is not None and frame is not None and not self._critical.note():

@@ -19,7 +19,7 @@ class FailedTasks:
 
     def __init__(self, loop: CellLoop) -> None:
         self._loop = loop
-        self._texts: list[str] = []
+        self.texts: list[str] = []
         self._left_out = 0
         loop.on_failure = self._note
 
@@ -31,18 +31,18 @@ class FailedTasks:
                     task._log_traceback = False
                 if not task.cancelled():
                     self._note(f"task {task.get_name()}", task.exception())
-        texts, self._texts = self._texts, []
+        texts, self.texts = self.texts, []
         if self._left_out:
             texts.append(f"and {self._left_out} more failures in the background")
             self._left_out = 0
         return texts
 
     def _note(self, message: str, error: BaseException | None) -> None:
-        if len(self._texts) >= NOTICES - 1:
+        if len(self.texts) >= NOTICES - 1:
             self._left_out += 1
             return
         what = message if error is None else f"{message}: {one_line(error)}"
-        self._texts.append(clip(f"failed in the background: {what}", NOTICE_CHARS))
+        self.texts.append(clip(f"failed in the background: {what}", NOTICE_CHARS))
 
 
 # asyncio's own register of tasks that live, finished ones that somebody holds among them.

@@ -27,6 +27,7 @@ from awaitbox.shims.critical import Critical
 from awaitbox.shims.driver import CellTask, drive, step
 from awaitbox.shims.imports import Imports
 from awaitbox.shims.interrupt import Interrupts
+from awaitbox.shims.leftover import Leftovers
 from awaitbox.shims.link import Link
 from awaitbox.shims.loop import CellLoop, open_cell_loop
 from awaitbox.shims.namespace import Namespace
@@ -53,10 +54,10 @@ class Worker:
         self._ledger = Ledger(self._is_own)
         self._workspace = os.getcwd()
         self._cell: Cell | None = None
-        self._own_task: Any = None  # which trio task runs the cell's own code
         self._work: Coroutine[Any, Any, None] | None = None
         self._runner: trio.lowlevel.Task
         self._loop: CellLoop
+        self._leftovers: Leftovers
         self._sync_task: CellTask  # of cells that do not await
         self._failed: FailedTasks
 
@@ -70,6 +71,9 @@ class Worker:
             self._failed = FailedTasks(loop)
             self._sync_task = CellTask(loop)
             self._runner = await nursery.start(self._run_cells)
+            self._leftovers = Leftovers(self._runner)
+            hooks = loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook
+            sys.set_asyncgen_hooks(*hooks)  # trio would close those of cells without asyncio
             self._link.home_loop = loop
             self._link.home_runner = self._runner._runner
             self._link.arrived = lambda: token.run_sync_soon(self._wake, idempotent=True)
@@ -150,16 +154,33 @@ class Worker:
 
     def _in_step(self, function: Any, *args: Any) -> Any:
         """Run code of the user, in the cells' context, where an interrupt may raise."""
-        self._own_task = trio.lowlevel.current_task()
-        if self._own_task is self._runner:
+        before = GLOBAL_RUN_CONTEXT.task
+        if before is self._runner:
             return step(function, *args)
-        return self._runner.context.run(step, function, *args)
+        # The reader runs it in the runner's name: a scope that it opens must not end the reader.
+        GLOBAL_RUN_CONTEXT.task = self._runner
+        try:
+            return self._runner.context.run(step, function, *args)
+        finally:
+            GLOBAL_RUN_CONTEXT.task = before
 
     def _is_own(self) -> bool:
-        return getattr(GLOBAL_RUN_CONTEXT, "task", None) is self._own_task
+        return getattr(GLOBAL_RUN_CONTEXT, "task", None) is self._runner
 
     def _begin(self, request: wire.Exec) -> None:
         self._cell = self._interrupts.cell = cell = Cell(request.id, request.code)
+        self._interrupts.install()  # the last cell may have put its own in place
+        if self._leftovers.are_cancelled:
+            self._hand_over(self._tidy(cell))
+        else:
+            self._run(cell)
+
+    async def _tidy(self, cell: Cell) -> None:
+        self._failed.texts += await self._leftovers.take_off()
+        self._run(cell)
+
+    def _run(self, cell: Cell) -> None:
+        """The cell's first step. If it awaits, the runner goes on with it."""
         shown: str | None = None
         error: BaseException | None = None
         try:
@@ -183,7 +204,6 @@ class Worker:
         shown: str | None = None
         error: BaseException | None = None
         task = CellTask(self._loop)
-        self._own_task = self._runner
         self._interrupts.task = task
         assert cell.code is not None
         try:
@@ -269,10 +289,11 @@ def _never(_: object) -> trio.lowlevel.Abort:
 
 
 def _clipped(text: str) -> tuple[str, int]:
-    """A repr as it is sent, and how much of its middle is missing."""
-    missing = max(0, len(text) - wire.VALUE_CHARS)
+    """A repr as it is sent, and how much of its middle is missing. Its bytes must fit a frame."""
+    limit = wire.VALUE_CHARS if text.isascii() else wire.VALUE_CHARS // 4
+    missing = max(0, len(text) - limit)
     if missing:
-        half = wire.VALUE_CHARS // 2
+        half = limit // 2
         text = text[:half] + text[-half:]
     return tracebacks.sendable(text), missing
 

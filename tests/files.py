@@ -31,7 +31,7 @@ class World:
             write_roots=write_roots,
             scratch=self.base / "tmp",
         )
-        self.ctx = Context(session=None, machine=None, roots=roots)
+        self.ctx = Context(session=None, backgrounds=None, machine=None, roots=roots)
 
     @classmethod
     @contextmanager

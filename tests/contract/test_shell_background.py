@@ -257,18 +257,6 @@ async def test_it_survives_a_reset_and_a_cell(session: Session, call: Call) -> N
     assert str(again["pid"]) == started.value
 
 
-async def test_the_end_is_one_notice_unless_it_was_seen(session: Session, call: Call) -> None:
-    await call("shell_background", commands=["exit 3"], id="seen")
-    await call("shell_background", commands=["mkfifo go; read x < go; exit 4"], id="unseen")
-    await until_ended(call, "seen")
-    await call("shell_run", commands=["until [ -p go ]; do :; done; echo > go"])
-    with trio.fail_after(5):
-        notice = await anext(session.notices)
-    assert notice["ids"] == ["unseen"]
-    assert "4" in notice["text"]
-    assert session.notices.take() == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -58,7 +58,7 @@ async def search(
 
 @pytest.fixture
 def ctx(tmp_path: Path) -> Context:
-    return Context(session=None, machine=None, roots=Roots(tmp_path))
+    return Context(session=None, backgrounds=None, machine=None, roots=Roots(tmp_path))
 
 
 def test_all_parts_follow_from_the_function() -> None:

@@ -48,12 +48,12 @@ async def shell_background(
         if live.status == "running":
             return _result(live, is_already_running=True)
     background = Background(
-        check_id(id) if id else ctx.session.resources.free_id(derived_id("\n".join(commands))),
+        check_id(id) if id else ctx.backgrounds.resources.free_id(derived_id("\n".join(commands))),
         commands,
         folder,
-        ctx.session.pump,
+        ctx.backgrounds.pump,
     )
-    ctx.session.resources.reserve(background)
+    ctx.backgrounds.resources.reserve(background)
     try:
         await background.start(
             ctx.machine,
@@ -61,9 +61,9 @@ async def shell_background(
             ctx.session.environment(ON_A_TERMINAL),
         )
     except BaseException:
-        ctx.session.resources.release(background)
+        ctx.backgrounds.resources.release(background)
         raise
-    ctx.session.watch(background)
+    ctx.backgrounds.watch(background)
     return _result(background, is_already_running=False)
 
 
@@ -72,7 +72,7 @@ def _already_live(
 ) -> Background | None:
     """The live background that this call means. Raises `VerbFileExists` where another one has
     the id."""
-    for other in ctx.session.resources.live():
+    for other in ctx.backgrounds.resources.live():
         if id in (None, other.id) and _is_same(other, commands, folder):
             return other
         if other.id == id:

@@ -37,7 +37,7 @@ def shell_logs(
     so that a loop can tell what is new and what left the ring. status is running, exited (by
     itself) or stopped.
     """
-    background = ctx.session.resources.get(id, Background)
+    background = ctx.backgrounds.resources.get(id, Background)
     background.refresh()
     lines, partial = background.log.tail(n)
     return {

@@ -102,7 +102,7 @@ async def _run_one(ctx: Context, row: RanCommand, folder: str) -> None:
         if foreground.command is not None:
             notes.append(foreground.command.note)
         if foreground.leftover is not None:
-            left = ctx.session.adopt(foreground.leftover, row["command"], folder)
+            left = ctx.backgrounds.adopt(foreground.leftover, row["command"], folder)
             notes.append(
                 f"left running: {left.id} (pid {left.pid}); its further output is in "
                 f"shell_logs({left.id!r}), shell_stop({left.id!r}) ends it"

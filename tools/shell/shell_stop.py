@@ -21,7 +21,7 @@ class ShellStop(TypedDict):
 async def shell_stop(ctx: Context, id: Id) -> ShellStop:
     """End a background with its whole tree: SIGTERM, then SIGKILL; gone, and its ports free, when
     this returns. Stopping a finished one is no error; its log stays readable."""
-    background = ctx.session.resources.get(id, Background)
+    background = ctx.backgrounds.resources.get(id, Background)
     was = background.status
     await background.stop()
     note = background.note

@@ -26,7 +26,7 @@ class ShellType(TypedDict):
 def _shown(ctx: Context, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments as a trace may keep them: a password stays out."""
     id = given.get("id")
-    background = ctx.session.resources.find(id) if isinstance(id, str) else None
+    background = ctx.backgrounds.resources.find(id) if isinstance(id, str) else None
     if isinstance(background, Background) and _is_hidden(background):
         return {**given, "text": None}
     return given
@@ -50,7 +50,7 @@ async def shell_type(
 
     At a hidden prompt (a password) text comes back as None and is kept nowhere.
     """
-    background = ctx.session.resources.get(id, Background)
+    background = ctx.backgrounds.resources.get(id, Background)
     pty = background.pty
     if background.is_adopted:
         raise VerbPermission(
