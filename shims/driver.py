@@ -49,6 +49,12 @@ class CellTask(asyncio.Future[Any]):
             carrier._attempt_abort(self._raise_cancelled)
         return True
 
+    def over(self) -> None:
+        """The coroutine has ended: a task group of it may still try to cancel it."""
+        self._carrier = None
+        if not self.done():
+            self.set_result(None)
+
     def _raise_cancelled(self) -> NoReturn:
         self._must_cancel = False
         raise asyncio.CancelledError(*([] if self._message is None else [self._message]))
@@ -94,26 +100,29 @@ def drive(
     task._coroutine = coroutine
     resume: Callable[[Any], Any] = coroutine.send
     sent: Any = None
-    while True:
-        asyncio_tasks._enter_task(loop, task)  # type: ignore[arg-type]
-        try:
-            trap = step(resume, sent)
-        except StopIteration as stop:
-            return stop.value
-        finally:
-            asyncio_tasks._leave_task(loop, task)  # type: ignore[arg-type]
-        try:
-            if trap is None or hasattr(trap, "_asyncio_future_blocking"):
-                sent = yield from _wait(trap, task, loop)
-            elif task._must_cancel:
-                trio.lowlevel.current_trio_token().run_sync_soon(_cancel_parked, task)
-                sent = yield trap
+    try:
+        while True:
+            asyncio_tasks._enter_task(loop, task)  # type: ignore[arg-type]
+            try:
+                trap = step(resume, sent)
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                asyncio_tasks._leave_task(loop, task)  # type: ignore[arg-type]
+            try:
+                if trap is None or hasattr(trap, "_asyncio_future_blocking"):
+                    sent = yield from _wait(trap, task, loop)
+                elif task._must_cancel:
+                    trio.lowlevel.current_trio_token().run_sync_soon(_cancel_parked, task)
+                    sent = yield trap
+                else:
+                    sent = yield trap  # an outcome comes back; it is unwrapped in the coroutine
+            except BaseException as error:
+                resume, sent = coroutine.throw, error
             else:
-                sent = yield trap  # an outcome comes back; it is unwrapped in the coroutine
-        except BaseException as error:
-            resume, sent = coroutine.throw, error
-        else:
-            resume = coroutine.send
+                resume = coroutine.send
+    finally:
+        task.over()
 
 
 def _cancel_parked(task: CellTask) -> None:
@@ -151,9 +160,11 @@ async def wait_future(future: asyncio.Future[Any], task: CellTask | None = None)
     """
     carrier = trio.lowlevel.current_task()
     raising: Callable[[], NoReturn] | None = None
+    is_given_up = False
 
     def wake(_: asyncio.Future[Any]) -> None:
-        trio.lowlevel.reschedule(carrier)
+        if not is_given_up:
+            trio.lowlevel.reschedule(carrier)
 
     def abort(raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
         nonlocal raising
@@ -162,8 +173,9 @@ async def wait_future(future: asyncio.Future[Any], task: CellTask | None = None)
         return trio.lowlevel.Abort.FAILED
 
     def give_up(error: BaseException) -> None:
-        future.remove_done_callback(wake)
+        nonlocal is_given_up
         if carrier._next_send_fn is None:
+            is_given_up = True  # `wake` may be queued already, so it can't just be removed
             trio.lowlevel.reschedule(carrier, outcome.Error(error))
 
     future.add_done_callback(wake)

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import outcome
 import sniffio
@@ -59,6 +60,10 @@ class Interrupts:
         self._critical = critical
         self._link = link
         critical.deliver = self.deliver
+        collections: list[Any] = [WeakSet(), WeakKeyDictionary(), WeakValueDictionary()]
+        for collection in collections:
+            # Called by the collector, which would print an exception and go on.
+            trio.lowlevel.enable_ki_protection(collection._remove)
 
     def install(self) -> None:
         """Take the signal, also back from code that has put a handler of its own in place."""

@@ -186,7 +186,10 @@ class CellLoop(trio_asyncio.TrioEventLoop):  # type: ignore[misc]
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     assert isinstance(loop, CellLoop)
-    loop.on_failure(str(context.get("message", "")), context.get("exception"))
+    task, message = context.get("task"), str(context.get("message", ""))
+    if isinstance(task, asyncio.Task):
+        message = f"{task.get_name()}: {message}"
+    loop.on_failure(message, context.get("exception"))
 
 
 @asynccontextmanager

@@ -173,9 +173,11 @@ def install(loop: CellLoop) -> None:
     assert main is not None and main.parent_nursery is not None
     loop.root_status = main.parent_nursery._cancel_status
     loop.set_task_factory(_make_task)
-    spawn = Runner.spawn_impl
+    # An interrupt in its middle would leave a child that never runs, and its nursery waiting.
+    spawn = trio.lowlevel.enable_ki_protection(Runner.spawn_impl)
     runner = main._runner
 
+    @trio.lowlevel.enable_ki_protection
     def spawn_mixed(
         self: Runner,
         async_fn: Callable[..., Any],

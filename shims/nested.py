@@ -111,7 +111,7 @@ class Nested:
                 return context.run(_trio_run, async_fn, *args, **options)
             finally:
                 if is_main:
-                    signal.set_wakeup_fd(wakeup)
+                    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
 
 
 class _Hidden:

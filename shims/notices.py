@@ -38,6 +38,8 @@ class FailedTasks:
         return texts
 
     def _note(self, message: str, error: BaseException | None) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            return  # the user's own interrupt
         if len(self.texts) >= NOTICES - 1:
             self._left_out += 1
             return

@@ -54,6 +54,7 @@ class Worker:
         self._ledger = Ledger(self._is_own)
         self._workspace = os.getcwd()
         self._cell: Cell | None = None
+        self._was_interrupted = False
         self._work: Coroutine[Any, Any, None] | None = None
         self._runner: trio.lowlevel.Task
         self._loop: CellLoop
@@ -123,13 +124,12 @@ class Worker:
 
     def _wake(self) -> None:
         """Requests were read by somebody else: the runner sees to them when it is idle."""
-        if self._cell is None and self._work is None:
-            self._hand_over(_nothing())
+        if self._runner.custom_sleep_data is self:  # it is parked
+            trio.lowlevel.reschedule(self._runner)
 
     def _hand_over(self, work: Coroutine[Any, Any, None]) -> None:
         self._work = work
-        if self._runner.custom_sleep_data is self:
-            trio.lowlevel.reschedule(self._runner)
+        self._wake()
 
     async def _run_cells(self, task_status: trio.TaskStatus[trio.lowlevel.Task]) -> None:
         me = trio.lowlevel.current_task()
@@ -176,7 +176,9 @@ class Worker:
             self._run(cell)
 
     async def _tidy(self, cell: Cell) -> None:
-        self._failed.texts += await self._leftovers.take_off()
+        notices = await self._leftovers.take_off()
+        if not self._was_interrupted:  # an interrupt may tear a scope, and the user knows of it
+            self._failed.texts += notices
         self._run(cell)
 
     def _run(self, cell: Cell) -> None:
@@ -239,6 +241,7 @@ class Worker:
         status, failure = self._verdict(cell, error, lost)
         self._outputs.flush()
         self._cell = None
+        self._was_interrupted = bool(cell.interrupts)
         self._interrupts.over()
         value, missing = (None, 0) if failure or shown is None else _clipped(shown)
         self._link.send(
@@ -278,10 +281,6 @@ class Worker:
     def _inspect(self, request: wire.Inspect) -> None:
         variables = self._in_step(self._namespace.variables)
         self._link.send(wire.pack(wire.Inspected(request.id, variables)))
-
-
-async def _nothing() -> None:
-    pass
 
 
 def _never(_: object) -> trio.lowlevel.Abort:

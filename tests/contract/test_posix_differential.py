@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -144,13 +144,14 @@ def two_streams_in_one(show: Show) -> None:
         show(sh(script, stdout=log, stderr=log))
         log.seek(0)
         show(log.read())
-    show(sh("echo e >&2", stderr=subprocess.PIPE), sh("cat", stdin=open_text("in"), stdout=1))
+    with open_text("in") as text:
+        show(sh("echo e >&2", stderr=subprocess.PIPE), sh("cat", stdin=text.fileno(), stdout=1))
 
 
-def open_text(name: str) -> int:
+def open_text(name: str) -> IO[str]:
     path = pathlib.Path(name)
     path.write_text("text\n")
-    return os.open(path, os.O_RDONLY)
+    return path.open()
 
 
 @case

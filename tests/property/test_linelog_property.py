@@ -47,7 +47,8 @@ def test_any_chunks_give_what_the_model_gives(chunks: list[bytes], n: int) -> No
     while sum(len(line.encode()) for line in kept) > BYTES:
         del kept[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line, "LOG_LINE_CHARS", CHARS)
+        for module in (line, linelog):
+            patch.setattr(module, "LOG_LINE_CHARS", CHARS)
         patch.setattr(linelog, "LOG_LINES", LINES)
         patch.setattr(linelog, "LOG_BYTES", BYTES)
         log = LineLog()
