@@ -34,8 +34,6 @@ def verdict(done: Done | None, ending: Ending) -> tuple[str, CellError | None]:
             status = "error"  # a worker's word is not trusted beyond these
     if status == "deadline":
         error = _deadline(error, ending.cell_seconds)
-    elif status == "interrupted" and done is not None:
-        error = None
     return status, error
 
 

@@ -170,7 +170,7 @@ class Session:
                 session=self.state(),
                 verbs=self._specs,
                 workspace=self.roots.workspace.path,
-                env=self.environment(),
+                env=[os.fsencode(f"{name}={value}") for name, value in self.environment().items()],
             ),
         )
 

@@ -32,6 +32,7 @@ class Critical:
         if self._depth:
             self._is_late = True
             return True
+        self._is_late = False  # it came at the very end of a section: one delivery for both
         return False
 
     def __enter__(self) -> None:

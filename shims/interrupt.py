@@ -187,7 +187,12 @@ class _Tracer:
         self._passed: dict[FrameType, int] = {}  # and the line where it did
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return None  # frames that are entered from now on are not traced
+        """For frames that are entered from now on: they are not traced."""
+        if self._due is not None and frame.f_code is _STEP:
+            # What was to be interrupted has yielded. The loop does it; at a line of an outer frame
+            # now, the exception would lose the inner ones, which wait.
+            sys.settrace(None)
+        return None
 
     def local(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "exception" and issubclass(arg[0], KeyboardInterrupt):

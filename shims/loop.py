@@ -60,7 +60,8 @@ class CellLoop(trio_asyncio.TrioEventLoop):  # type: ignore[misc]
             self._handles.append(handle)
         if self._idle is not None:
             task, self._idle = self._idle, None
-            trio.lowlevel.reschedule(task)
+            # Not trio.lowlevel: in a nested run, where a future may be collected, trio is hidden.
+            task._runner.reschedule(task)
         return handle
 
     def call_soon(

@@ -25,6 +25,7 @@ class Entry(NamedTuple):
     code: CodeType  # of whoever called
     lasti: int
     is_own: bool  # called by the cell itself, not by a task or a thread beside it
+    is_excused: bool = False  # an interrupt came in between
 
 
 class Lost(NamedTuple):
@@ -34,6 +35,7 @@ class Lost(NamedTuple):
     filename: str
     line: int | None
     function: str
+    is_dropped: bool  # nobody holds it
 
 
 class Ledger:
@@ -62,14 +64,18 @@ class Ledger:
         A cell's own one is lost at its end in any case; one that a task made is lost when nobody
         holds it any more.
         """
-        lost = []
+        lost: list[Lost] = []
         for key, entry in list(self.entries.items()):
             coroutine = entry.coroutine
             if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
                 del self.entries[key]
-            elif entry.is_own or sys.getrefcount(coroutine) <= _HELD_BY_US:
-                del self.entries[key]
-                coroutine.close()
+                continue
+            is_dropped = sys.getrefcount(coroutine) <= _HELD_BY_US
+            if not entry.is_own and not is_dropped:
+                continue
+            del self.entries[key]
+            coroutine.close()
+            if not entry.is_excused:
                 line = _line(entry.code, entry.lasti)
                 lost.append(
                     Lost(coroutine.__name__, entry.code.co_filename, line, entry.code.co_name)

@@ -73,10 +73,12 @@ class Failure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Hello(_Frame):
+    """`env` is the environment as `NAME=value`; bytes, for not all of it need be UTF-8."""
+
     session: dict[str, Any]
     verbs: list[VerbSpec]
     workspace: str
-    env: dict[str, str]
+    env: list[bytes]
 
 
 class Exec(_Frame):

@@ -90,8 +90,9 @@ class Worker:
     def _greet(self, hello: wire.Hello) -> None:
         self._workspace = hello.workspace
         self._interrupts.workspace = os.path.join(hello.workspace, "")
-        os.environ.clear()
-        os.environ.update(hello.env)
+        os.environb.clear()
+        for name, _, value in (pair.partition(b"=") for pair in hello.env):
+            os.environb[name] = value
         time.tzset()
         os.chdir(hello.workspace)
         sys.argv = [""]
@@ -253,13 +254,13 @@ class Worker:
     ) -> tuple[str, wire.Failure | None]:
         self._namespace.names.pop("<value>", None)
         if error is not None and cell.interrupts:
-            return "interrupted", None
+            return "interrupted", self._describe(cell, error, None)  # where it stood
         hint = Ledger.message(lost) if lost else None
         if isinstance(error, SystemExit) and error.code in (None, 0):
             error = None
         if error is not None:
             failure = self._describe(cell, error, hint)
-            return ("interrupted", None) if cell.interrupts else ("error", failure)
+            return "interrupted" if cell.interrupts else "error", failure
         if hint is not None:
             line = next((x.line for x in lost if x.filename == cell.filename), None)
             text = tracebacks.at((x.filename, x.line, x.function) for x in lost)

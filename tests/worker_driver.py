@@ -122,7 +122,9 @@ class Driver:
         self._is_ready = False
         self.until(lambda: self._is_ready)
         self.send(
-            wire.Hello({"id": "s1"}, SPECS, str(workspace), dict(env or {"PATH": "/usr/bin:/bin"}))
+            wire.Hello(
+                {"id": "s1"}, SPECS, str(workspace), _pairs(env or {"PATH": "/usr/bin:/bin"})
+            )
         )
 
     # --- life
@@ -283,3 +285,7 @@ def opened(workspace: Path, verbs: Mapping[str, Answer] | None = None) -> Iterat
         yield driver
     finally:
         driver.close()
+
+
+def _pairs(env: Mapping[str, str]) -> list[bytes]:
+    return [os.fsencode(f"{name}={value}") for name, value in env.items()]

@@ -94,7 +94,7 @@ class Peer:
         """Be a good worker until the session is there."""
         await self.say(wire.Ready(1))
         await self.worker.ready.wait()
-        self.worker.greet(self.session, wire.Hello({}, [], "/", {}))
+        self.worker.greet(self.session, wire.Hello({}, [], "/", []))
 
     async def is_over(self) -> str:
         """Wait until the worker was given up: -> why."""
@@ -377,7 +377,7 @@ async def test_a_worker_that_reads_no_answers_is_read_no_more() -> None:
                 return wire.Return(call.id, "x" * 100_000)
 
         peer.session = Verbose()
-        peer.worker.greet(peer.session, wire.Hello({}, [], "/", {}))
+        peer.worker.greet(peer.session, wire.Hello({}, [], "/", []))
         flood = b"".join(wire.pack(wire.Call(n, "now", {})) for n in range(2_000))
         with trio.move_on_after(10) as scope:
             for _ in range(200):
@@ -449,7 +449,7 @@ async def test_an_answer_that_is_no_data_is_an_error_of_its_call() -> None:
             def answer(self, call: wire.Call, fds: list[int]) -> wire.Return:
                 return wire.Return(call.id, object())
 
-        peer.worker.greet(Odd(), wire.Hello({}, [], "/", {}))
+        peer.worker.greet(Odd(), wire.Hello({}, [], "/", []))
         await peer.say(wire.Call(1, "now", {}))
         decoder, answers = wire.Decoder(of_worker=False), list[Any]()
         with trio.fail_after(5):
