@@ -24,6 +24,7 @@ class Root:
         """Bind a root to what it is now. Raises `HostError` (`invalid_root`)."""
         try:
             real = os.path.realpath(path)
+            real.encode()  # a cell is told its workspace as text
             fd = os.open(real, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
             raise HostError(f"{path} cannot be a root: {error}", code="invalid_root") from None
