@@ -150,6 +150,14 @@ def test_a_consequence_names_the_cause(driver: Driver) -> None:
     assert "write: await shell_run(...)" in error.message
 
 
+def test_beside_another_error_only_what_was_dropped_is_told(driver: Driver) -> None:
+    assert "await echo" in driver.error("echo(1)\n1 / 0").message
+    assert driver.error("await gather(echo(1), nope)").message == "name 'nope' is not defined"
+    assert driver.error("c = echo(1)\n1 / 0").message == "division by zero"
+    assert driver.ok("1") == "1"
+    assert driver.output["stderr"] == b""
+
+
 @pytest.mark.parametrize(
     "code",
     [
