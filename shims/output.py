@@ -37,8 +37,7 @@ class CellText(io.TextIOBase):
         self._rest = memoryview(b"")  # encoded, not yet written
         self._lock = threading.Lock()
         self._out, self._chunk = _own_description(fd)
-        self._ready = select.poll()
-        self._ready.register(self._out, select.POLLOUT)
+        self._written_at = 0.0  # time.monotonic()
         self.before: CellText | None = None  # is flushed first, when it has something
         self.alarm: Alarm | None = None
         self.buffer = CellBytes(self)
@@ -51,7 +50,7 @@ class CellText(io.TextIOBase):
             self._parts.append(text)
             size = len(text)
             self._size += size
-            if self._size >= GATHER_CHARS:
+            if self._size >= GATHER_CHARS or (text == "\n" and self._is_due()):
                 self.flush()
             return size
         if not isinstance(text, str):
@@ -70,13 +69,20 @@ class CellText(io.TextIOBase):
         if self._size >= GATHER_CHARS:
             self.flush()
 
+    def _is_due(self) -> bool:
+        """Whether a line that is complete goes out at once: the first of many does, so that it is
+        seen even if the next statement is a C call that lets no thread run."""
+        return time.monotonic() - self._written_at > GATHER_SECONDS
+
     def flush(self) -> None:
         """Write all that waits. Blocks while the pipe is full; an interrupt may raise."""
         while self._parts or self._rest:
             with self._critical, self._lock:
                 if not self._write_some():
                     continue
-            self._ready.poll()
+            ready = select.poll()  # one each: the alarm's thread may wait here too
+            ready.register(self._out, select.POLLOUT)
+            ready.poll()
 
     def _write_some(self) -> bool:
         """-> whether to wait for the reader. With the lock held."""
@@ -84,6 +90,7 @@ class CellText(io.TextIOBase):
             parts, self._size = self._parts[:], 0
             del self._parts[: len(parts)]  # in place: another thread may be about to append
             self._rest = memoryview(_encoded(parts))
+        self._written_at = time.monotonic()
         try:
             while self._rest:
                 self._rest = self._rest[os.write(self._out, self._rest[: self._chunk]) :]
