@@ -36,6 +36,7 @@ class CellTask(asyncio.Future[Any]):
         self._carrier: trio.lowlevel.Task | None = None
         self._coroutine: Coroutine[Any, Any, Any] | None = None
         self.give_up: Callable[[BaseException], None] = _keep_waiting
+        self.waits_for_future = False
 
     def cancel(self, msg: object = None) -> bool:
         """Raise CancelledError where it waits, or where it waits next."""
@@ -180,10 +181,10 @@ async def wait_future(future: asyncio.Future[Any], task: CellTask | None = None)
 
     future.add_done_callback(wake)
     if task is not None:
-        task.give_up = give_up
+        task.give_up, task.waits_for_future = give_up, True
     await trio.lowlevel.wait_task_rescheduled(abort)
     if task is not None:
-        task.give_up = _keep_waiting
+        task.give_up, task.waits_for_future = _keep_waiting, False
     if raising is not None:
         if future.cancelled():
             raising()

@@ -7,11 +7,13 @@
 | in the cell's own code | KeyboardInterrupt, right there |
 | in a `trio.run` of the cell | the same, or that run delivers it |
 | in a busy task of trio or asyncio, or a callback | KeyboardInterrupt, right there: that one ends |
-| in the loop, which waits | the cell's own wait is aborted with KeyboardInterrupt |
+| in the loop, which waits | the wait of the cell itself ends |
 
-Threads that wait for a verb are released, for no signal reaches them. From the second signal on,
-code that swallows everything (`except BaseException: continue`) is traced, and the exception is
-raised once more inside its handler.
+A wait for asyncio ends with CancelledError the first time, as in `asyncio.run`, for only so do task
+groups end their tasks; any other and any later one with KeyboardInterrupt. Threads that wait for a
+verb are released, for no signal reaches them. From the second signal on, code that swallows
+everything (`except BaseException: continue`) is traced, and the exception is raised once more in
+its handler.
 """
 
 from __future__ import annotations
@@ -138,7 +140,9 @@ class Interrupts:
         sys.settrace(None)
         if cell.interrupts > 1:
             _trace(list(_awaited(task.get_coro())))
-        if carrier._abort_func is not None:
+        if cell.interrupts == 1 and task.waits_for_future:
+            task.cancel()  # as asyncio.run does: only so do task groups end their tasks
+        elif carrier._abort_func is not None:
             carrier._attempt_abort(_raise)
         elif cell.interrupts > 1:
             task.give_up(KeyboardInterrupt())

@@ -15,7 +15,6 @@ import os
 import select
 import socket
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,19 +28,7 @@ from awaitbox.shims import wire
 from awaitbox.shims.critical import Critical
 from awaitbox.shims.failure import failure
 from awaitbox.shims.result import as_result
-
-
-class Slot:
-    """A call that waits for its answer. `wake` is called once, by whichever thread read it."""
-
-    __slots__ = ("answer", "id", "is_foreign", "refusal", "wake")
-
-    def __init__(self, id: int, wake: Callable[[], None]) -> None:
-        self.id = id
-        self.wake: Callable[[], None] = wake
-        self.answer: wire.Return | wire.Raise | None = None
-        self.refusal: BaseException | None = None  # instead of an answer
-        self.is_foreign = False  # waits in a thread that no signal reaches
+from awaitbox.shims.waiting import Sleeper, Slot, Waiter
 
 
 class Link:
@@ -174,6 +161,7 @@ class Link:
             raise slot.refusal
         self.send(data, fds)
 
+    @trio.lowlevel.enable_ki_protection  # or the host would go on with it
     def _abandon(self, slot: Slot) -> None:
         """Nobody waits for it any more; the host ends what it started for it."""
         if slot.answer is None and slot.refusal is None:
@@ -195,9 +183,9 @@ class Link:
         the caller's.
         """
         try:
-            waiter: _Waiter = self._threads.waiter
+            waiter: Waiter = self._threads.waiter
         except AttributeError:
-            waiter = self._threads.waiter = _Waiter(self.fd)
+            waiter = self._threads.waiter = Waiter(self.fd)
         slot = self._request(verb, args, waiter.wake)
         slot.is_foreign = waiter.is_foreign
         if slot.is_foreign and self.refusal is not None:
@@ -219,7 +207,7 @@ class Link:
         runner = task._runner
         if runner is not self.home_runner:
             self._read_in_runner(runner)
-        sleeper = _Sleeper(runner)
+        sleeper = Sleeper(runner)
         slot = self._request(verb, args, sleeper.wake)
         try:
             self._post(slot, verb, args)
@@ -288,67 +276,6 @@ class Link:
                 slot.refusal = refusal()
                 slot.wake()
                 self._put(wire.pack(wire.Cancel(slot.id)))
-
-
-class _Waiter:
-    """Where one thread blocks: the socket, and an eventfd for answers that another thread read."""
-
-    def __init__(self, sock: int) -> None:
-        self._thread = threading.get_ident()
-        self.is_foreign = threading.current_thread() is not threading.main_thread()
-        self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._poll = select.poll()
-        self._poll.register(sock, select.POLLIN)
-        self._poll.register(self._event, select.POLLIN)
-
-    def wake(self) -> None:
-        if threading.get_ident() != self._thread:
-            os.eventfd_write(self._event, 1)
-
-    def wait(self, slot: Slot, pump: Callable[[], None], timeout: float | None) -> None:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        left: float | None = None
-        while slot.answer is None and slot.refusal is None:
-            if deadline is not None:
-                left = max(0.0, deadline - time.monotonic()) * 1e3
-            ready = self._poll.poll(left)
-            if not ready and deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"no answer within {timeout:g} s")
-            for fd, _ in ready:
-                if fd == self._event:
-                    os.eventfd_read(fd)
-                else:
-                    pump()
-
-    def __del__(self) -> None:
-        os.close(self._event)
-
-
-class _Sleeper:
-    """A trio task that waits for an answer, in whichever run it lives."""
-
-    __slots__ = ("runner", "task")
-
-    def __init__(self, runner: Any) -> None:
-        self.task: trio.lowlevel.Task | None = None  # while it is parked
-        self.runner = runner
-
-    def wake(self) -> None:
-        task = self.task
-        if task is None:
-            return  # not yet, or it was cancelled meanwhile
-        if getattr(GLOBAL_RUN_CONTEXT, "runner", None) is self.runner:
-            self.task = None
-            trio.lowlevel.reschedule(task)
-            return
-        try:
-            self.runner.trio_token.run_sync_soon(self.wake)
-        except trio.RunFinishedError:
-            pass  # that run is over: nobody waits
-
-    def abort(self, raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
-        self.task = None
-        return trio.lowlevel.Abort.SUCCEEDED
 
 
 def _outcome(slot: Slot) -> Any:

@@ -100,6 +100,7 @@ class Nested:
 
         return Loop()
 
+    @trio.lowlevel.enable_ki_protection  # its tasks are not
     def trio_run(self, async_fn: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         """Run an async function to its end in a run of its own."""
         context = copy_context()
@@ -115,7 +116,8 @@ class Nested:
 
 
 class _Hidden:
-    """A class: an interrupt could leave a generator's frame before its `finally` counts."""
+    """A class: an interrupt could leave a generator's frame before its `finally` counts. Protected,
+    for one may also come when `__exit__` begins."""
 
     __slots__ = ("_critical", "_kept", "_library")
 
@@ -124,6 +126,7 @@ class _Hidden:
         self._kept: dict[str, Any] = {}
         self._library: str | None = None
 
+    @trio.lowlevel.enable_ki_protection
     def __enter__(self) -> None:
         try:
             with self._critical:
@@ -135,10 +138,12 @@ class _Hidden:
             self._put_back()
             raise
 
+    @trio.lowlevel.enable_ki_protection
     def __exit__(self, *_: object) -> None:
         with self._critical:
             self._put_back()
 
+    @trio.lowlevel.enable_ki_protection
     def _put_back(self) -> None:
         state = GLOBAL_RUN_CONTEXT.__dict__
         state.clear()

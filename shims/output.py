@@ -21,6 +21,7 @@ from typing import Any
 from awaitbox.shims.bounds import GATHER_CHARS, GATHER_SECONDS, SHARED_WRITE_BYTES, WRITE_BYTES
 from awaitbox.shims.critical import Critical
 
+_ONE_LINE = 2  # the parts that `print` makes of it
 _ERRORS = "awaitbox.replace"  # a lone surrogate becomes U+FFFD; by "replace" a question mark
 codecs.register_error(_ERRORS, lambda error: (b"\xef\xbf\xbd", error.end))  # type: ignore[attr-defined]
 
@@ -50,7 +51,9 @@ class CellText(io.TextIOBase):
             self._parts.append(text)
             size = len(text)
             self._size += size
-            if self._size >= GATHER_CHARS or (text == "\n" and self._is_due()):
+            if self._size >= GATHER_CHARS:
+                self.flush()
+            elif text == "\n" and len(self._parts) == _ONE_LINE and self._is_due():
                 self.flush()
             return size
         if not isinstance(text, str):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from awaitbox.shims.bounds import (
     CHAIN_LINKS,
     FRAMES_HEAD,
@@ -22,27 +24,30 @@ from awaitbox.shims.wire import Failure
 _UNITS = 1_000  # frames of a traceback that are looked at from its outer end
 
 
-def describe(
-    error: BaseException, filename: str, workspace: str, hint: str | None = None
-) -> Failure:
-    """The failure of the cell whose code has that filename. `hint` is added to the message.
+def describe(error: BaseException, filename: str, workspace: str) -> Failure:
+    """The failure of the cell whose code has that filename.
 
     Runs the exception's own `__str__`; whatever that does is caught.
     """
     message = _message(error)
-    if hint is not None:
-        message = f"{message}\n{hint}" if message else hint
     try:
         text, line = _format(error, filename, workspace)
     except Exception as failure:
         text, line = f"(no traceback: {type(failure).__name__} while it was made)\n", None
-    if hint is not None:
-        text += f"{hint}\n"
     return Failure(
         type=type(error).__name__,
         message=clip(message, MESSAGE_CHARS),
         traceback=clip(text, TRACEBACK_CHARS),
         line=line,
+    )
+
+
+def hinted(failure: Failure, hint: str) -> Failure:
+    """The same with a line more."""
+    return structs.replace(
+        failure,
+        message=f"{failure.message}\n{hint}" if failure.message else hint,
+        traceback=f"{failure.traceback}{hint}\n",
     )
 
 

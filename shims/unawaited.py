@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import trio
 
+from awaitbox.shims.wire import Failure
+
 _HELD_BY_US = 3  # the entry, the loop's variable and the argument of getrefcount
 
 Verb = Callable[[dict[str, Any], int], "CoroutineType[Any, Any, Any]"]
@@ -77,10 +79,22 @@ class Ledger:
             coroutine.close()
             if not entry.is_excused:
                 line = _line(entry.code, entry.lasti)
-                lost.append(
-                    Lost(coroutine.__name__, entry.code.co_filename, line, entry.code.co_name)
-                )
+                place = entry.code.co_filename, line, entry.code.co_name
+                lost.append(Lost(coroutine.__name__, *place, is_dropped))
         return lost
+
+    def excuse(self) -> None:
+        """Say nothing of those that are left, now or later: an interrupt tore their code."""
+        for key, entry in list(self.entries.items()):
+            self.entries[key] = entry._replace(is_excused=True)
+
+    @staticmethod
+    def causes(lost: list[Lost], failure: Failure) -> list[Lost]:
+        """Those worth a word beside an error: all if it is about a coroutine, else those that were
+        dropped elsewhere. What the failing line was about to await is the error's doing."""
+        if "coroutine" in failure.message:
+            return lost
+        return [item for item in lost if item.is_dropped and item.line != failure.line]
 
     @staticmethod
     def message(lost: list[Lost]) -> str:

@@ -22,7 +22,7 @@ from trio._core._run import GLOBAL_RUN_CONTEXT
 
 from awaitbox.shims import doors, mixing, threads, tracebacks, wire
 from awaitbox.shims.bounds import NOTICES, SETTLE_PASSES
-from awaitbox.shims.cell import Cell
+from awaitbox.shims.cell import VALUE, Cell
 from awaitbox.shims.critical import Critical
 from awaitbox.shims.driver import CellTask, drive, step
 from awaitbox.shims.imports import Imports
@@ -36,6 +36,7 @@ from awaitbox.shims.notices import FailedTasks
 from awaitbox.shims.output import Outputs
 from awaitbox.shims.stubs import make_stubs
 from awaitbox.shims.unawaited import Ledger, Lost
+from awaitbox.shims.verdict import clipped, verdict
 
 _trio_run = trio.run
 
@@ -222,7 +223,10 @@ class Worker:
             if not self._ledger.entries:
                 break
             await trio.lowlevel.cancel_shielded_checkpoint()
-        self._finish(cell, shown, error, self._ledger.take_lost())
+        lost = self._ledger.take_lost()
+        if cell.interrupts:
+            self._ledger.excuse()
+        self._finish(cell, shown, error, lost)
 
     def _show(self, cell: Cell, result: Any) -> str | None:
         value = cell.value(result, self._namespace.names)
@@ -239,45 +243,16 @@ class Worker:
         self, cell: Cell, shown: str | None, error: BaseException | None, lost: list[Lost]
     ) -> None:
         notices = self._failed.take()
-        status, failure = self._verdict(cell, error, lost)
+        self._namespace.names.pop(VALUE, None)
+        status, failure = verdict(cell, error, lost, self._workspace, self._in_step)
         self._outputs.flush()
         self._cell = None
         self._was_interrupted = bool(cell.interrupts)
         self._interrupts.over()
-        value, missing = (None, 0) if failure or shown is None else _clipped(shown)
+        value, missing = (None, 0) if failure or shown is None else clipped(shown)
         self._link.send(
             wire.pack(wire.Done(cell.id, status, value, failure, missing, notices[:NOTICES]))
         )
-
-    def _verdict(
-        self, cell: Cell, error: BaseException | None, lost: list[Lost]
-    ) -> tuple[str, wire.Failure | None]:
-        self._namespace.names.pop("<value>", None)
-        if error is not None and cell.interrupts:
-            return "interrupted", self._describe(cell, error, None)  # where it stood
-        hint = Ledger.message(lost) if lost else None
-        if isinstance(error, SystemExit) and error.code in (None, 0):
-            error = None
-        if error is not None:
-            failure = self._describe(cell, error, hint)
-            return "interrupted" if cell.interrupts else "error", failure
-        if hint is not None:
-            line = next((x.line for x in lost if x.filename == cell.filename), None)
-            text = tracebacks.at((x.filename, x.line, x.function) for x in lost)
-            return "error", wire.Failure(
-                "RuntimeError", hint, f"{text}RuntimeError: {hint}\n", line
-            )
-        return "ok", None
-
-    def _describe(self, cell: Cell, error: BaseException, hint: str | None) -> wire.Failure:
-        """Runs the exception's own code, which an interrupt must be able to end."""
-        place = cell.filename, self._workspace, hint
-        try:
-            failure: wire.Failure = self._in_step(tracebacks.describe, error, *place)
-        except BaseException:
-            name = type(error).__name__
-            failure = wire.Failure(name, "(its text could not be made)", f"{name}\n", None)
-        return failure
 
     def _inspect(self, request: wire.Inspect) -> None:
         variables = self._in_step(self._namespace.variables)
@@ -286,16 +261,6 @@ class Worker:
 
 def _never(_: object) -> trio.lowlevel.Abort:
     return trio.lowlevel.Abort.FAILED
-
-
-def _clipped(text: str) -> tuple[str, int]:
-    """A repr as it is sent, and how much of its middle is missing. Its bytes must fit a frame."""
-    limit = wire.VALUE_CHARS if text.isascii() else wire.VALUE_CHARS // 4
-    missing = max(0, len(text) - limit)
-    if missing:
-        half = limit // 2
-        text = text[:half] + text[-half:]
-    return tracebacks.sendable(text), missing
 
 
 def _install_posix(link: Link, outputs: Outputs) -> None:
