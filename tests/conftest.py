@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import stat
 import tempfile
 import threading
@@ -18,6 +19,12 @@ from tests.fixtures import call, host, opened, session, workspace
 __all__ = ["call", "host", "opened", "session", "workspace"]
 
 _TRIO_THREAD = "Trio thread "  # idle ones are kept for ten seconds, and used again
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heeded_interrupts() -> None:
+    """A shell starts what runs in its background with SIGINT ignored, and programs inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -74,7 +74,7 @@ def test_ctrl_c_stops_the_cell_and_keeps_the_namespace(tmp_path: Path) -> None:
         repl.send("print('be' 'gun'); await sleep(60)" + ENTER)
         repl.until("begun\r\n")
         repl.send(CTRL_C)
-        repl.until("interrupted")
+        repl.until("KeyboardInterrupt")
         repl.until(PROMPT)
         repl.send("thrown away" + CTRL_C)  # at the prompt it clears the line
         repl.until(PROMPT)
@@ -168,7 +168,7 @@ def test_ctrl_c_at_a_question_denies_nothing_else(tmp_path: Path) -> None:
         repl.send("await delete('old')" + ENTER)
         repl.until("[N]o: ")
         repl.send(CTRL_C)
-        repl.until("interrupted")
+        repl.until("KeyboardInterrupt")
         repl.until(PROMPT)
         repl.send("1 + 1" + ENTER)
         repl.until("2\r\n")

@@ -38,7 +38,7 @@ def build(world: World, specs: list[tuple[list[str], str | None]]) -> None:
     for parts, text in specs:
         path = world.ws.joinpath(*parts)
         try:
-            if not path.parent.resolve().is_relative_to(world.ws):
+            if not Path(os.path.realpath(path.parent)).is_relative_to(world.ws):
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             if text is None:
