@@ -1,7 +1,8 @@
 """A rig: all that a session needs to run, made in one go so that it can be made ahead of need.
 
-It is the session folder, the machine with its init and a waiting leader, the output pipes, and a
-worker that is ready but belongs to nobody yet. The spare of a host is one of these.
+It is the session folder, the machine with its init (which forks a leader ahead a moment later), the
+output pipes, and a worker that is ready but belongs to nobody yet. The spare of a host is one of
+these.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Rig:
         leaves nothing behind."""
         folder = run_folder.session()
         try:
-            machine = await custody.machine(folder)
+            machine = await custody.begin_machine(folder)
         except BaseException:
             with trio.CancelScope(shield=True):
                 await run_folder.remove(folder)
@@ -53,7 +54,10 @@ class Rig:
         rig = cls(custody, machine, run_folder, buffer)
         await nursery.start(rig.run)
         try:
+            # Side by side: no worker needs the machine yet. One that joins the machine's view
+            # has to come after the next line but one.
             await rig.new_worker()
+            await machine.until_ready()
         except BaseException:
             await rig.aclose()
             raise

@@ -15,7 +15,7 @@ oldest first, belong to it.
 
 | from the worker | meaning |
 | --- | --- |
-| Ready | the loop runs |
+| Ready | it lives, and what is sent waits for its loop |
 | Call | run a verb; answered by `Return` or `Raise` |
 | Cancel | nobody waits for that call any more; it is still answered |
 | Done, Inspected | answers |

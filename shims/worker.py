@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import time
@@ -82,7 +83,7 @@ class Worker:
             self._interrupts.token = token
             mixing.install(loop)
             self._interrupts.install()
-            self._link.send(wire.pack(wire.Ready(os.getpid())))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             while True:
                 await trio.lowlevel.wait_readable(self._sock)
                 self._link.read()
@@ -291,7 +292,12 @@ def warm() -> None:
 
 def main(fd: int) -> NoReturn:
     """Serve the socket `fd` to its end. Descriptors 1 and 2 are the output that the host reads."""
+    sock = socket.socket(fileno=fd)
+    # Frames wait in the socket from here on, and an interrupt until somebody can take it: the host
+    # need not wait until the loop runs.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    sock.sendall(wire.pack(wire.Ready(os.getpid())))
     sys.set_int_max_str_digits(0)
-    worker = Worker(socket.socket(fileno=fd))
+    worker = Worker(sock)
     _trio_run(worker.serve)
     os._exit(0)

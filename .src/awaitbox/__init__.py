@@ -6,8 +6,7 @@ load third-party code, can import `awaitbox.host.custody` without paying for tri
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # `typing` takes longer than all that the warden imports otherwise
 if TYPE_CHECKING:
     from awaitbox.host.approval import Request
     from awaitbox.host.errors import HostError, VerbError

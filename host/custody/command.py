@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from awaitbox.host.custody import kernel, parcel, protocol, stages, trust
-from awaitbox.host.custody.starting import deliver
+from awaitbox.host.custody.endpoint import Endpoint
 from awaitbox.host.custody.survivors import Survivor, Survivors
 from awaitbox.host.errors import HostError
 from awaitbox.host.limits import SILENCE_SECONDS
@@ -24,25 +23,38 @@ __all__ = ["Command", "Survivor"]
 _BUSY_PACKETS = 4 * round(protocol.HUNT_SECONDS / protocol.BUSY_SECONDS)
 
 
+class Above(Protocol):
+    """What a command needs of its machine."""
+
+    @property
+    def pid(self) -> int:
+        """Of init."""
+
+    @property
+    def lost(self) -> trio.Event: ...
+    def look(self) -> None:
+        """Set `lost` now if init is dead."""
+
+    def lost_error(self) -> HostError: ...
+    def kill_leader(self, id: int) -> None:
+        """Have init end all of a command; it answers with LOST."""
+
+    def give_up(self, reason: str) -> None:
+        """End the machine."""
+
+    def forget(self, id: int) -> None:
+        """All of a command is closed."""
+
+
 class Command:
     """One started program. Made by `Machine.spawn`; all attributes are the host's own findings.
 
     `status` is a raw wait status, from the kernel where it keeps one, else the leader's word; None
-    if neither is known, and then `note` says why. It stays None until `ended`.
+    if neither is known, and then `note` says why. It stays None until `ended`, and `ended` is not
+    set before the machine's `lost` if its init died.
     """
 
-    def __init__(
-        self,
-        ctl: socket.socket,
-        init: int,
-        watch: Watch,
-        *,
-        id: int,
-        abandon: Callable[[], None],
-        give_up: Callable[[str], None],
-        forget: Callable[[], None],
-    ) -> None:
-        """`abandon`: init kills the leader. `give_up`: the machine ends. `forget`: all is closed"""
+    def __init__(self, id: int, ctl: socket.socket, machine: Above, watch: Watch) -> None:
         self.id = id
         self.pid = -1
         self.pidfd = -1
@@ -55,17 +67,14 @@ class Command:
         self.answered = trio.Event()  # STARTED, FAILED, or neither will come
         self.failure: tuple[int, int] | None = None  # errno, AT_...
         self.is_breach = False
+        self.is_unread = False  # no leader has read the request, says the kernel
         self.stage = stages.ASKED
-        self._ctl: socket.socket | None = ctl
-        self._init = init
+        self._ctl = Endpoint(ctl, watch, self._on_packet)
+        self._machine = machine
         self._watch = watch
-        self._abandon = abandon
-        self._give_up = give_up
-        self._forget = forget
         self._busy = 0
         self._is_closing = False
-        self._survivors = Survivors(init, self._ask_survivors)
-        watch.add(ctl.fileno(), self._on_packet)
+        self._survivors = Survivors(machine.pid, self._ask_survivors)
 
     # ---------------------------------------------------------------- for verbs
     def signal(self, number: int) -> None:
@@ -80,9 +89,15 @@ class Command:
         """The oldest living process of the tree, after `ended`.
 
         None if nothing is left; also if nothing of it stays long enough to be named, then `gone`
-        is not set. Raises `HostError` (`custody_breach`). A cancel leaves everything as it was.
+        is not set. Raises `HostError` (`custody_breach`, `session_lost`). A cancel leaves
+        everything as it was.
         """
         oldest = await self._survivors.oldest()
+        if self.stage == stages.LOST:  # what lived is being ended
+            oldest = None
+            await self.gone.wait()
+        if self._machine.lost.is_set():
+            raise self._machine.lost_error()
         if self.is_breach:
             raise HostError(f"the command was ended: {self.note}", code="custody_breach")
         return oldest
@@ -95,8 +110,8 @@ class Command:
         """
         if self.stage == stages.ASKED:
             self.lose("it was stopped before its start")  # the leader may still read its request
-        elif self._ctl is not None:
-            self._tell(protocol.STOP, round(grace_seconds * 1000))
+        elif self._ctl.is_open:
+            self._ctl.tell(protocol.STOP, 0, round(grace_seconds * 1000))
             seconds = grace_seconds + SILENCE_SECONDS
             self._watch.expect((self, "gone"), seconds, self._on_silence)
         with trio.CancelScope(shield=True):
@@ -113,9 +128,8 @@ class Command:
 
     # ---------------------------------------------------------------- for the machine
     async def send(self, packet: bytes) -> None:
-        """A part of the request, as `deliver` does it."""
-        if self._ctl is not None:
-            await deliver(self._ctl, packet)
+        """A part of the request, as `Endpoint.send` does it."""
+        await self._ctl.send(packet)
 
     async def discard(self) -> None:
         """End what was begun and close. Shielded; does not raise."""
@@ -136,6 +150,7 @@ class Command:
         """
         if self.stage == stages.OVER:
             return
+        self._see_unread()
         self.stage = stages.after(self.stage, stages.ORPHANED)
         self.note = note if is_machine_over else self.note or note
         if self.pidfd >= 0 and not left and not kernel.is_over(self.pidfd):
@@ -144,7 +159,7 @@ class Command:
 
     def release(self) -> None:
         """Close all descriptors; nothing is sent any more."""
-        self._close_ctl()
+        self._ctl.close()
         for key in ("exit", "gone", "named"):
             self._watch.arrived((self, key))
         if self.pidfd >= 0:
@@ -152,7 +167,7 @@ class Command:
             os.close(self.pidfd)
             self.pidfd = -1
         self._survivors.close()
-        self._forget()
+        self._machine.forget(self.id)
 
     def still_busy(self) -> None:
         """Init hunts: not silent."""
@@ -166,23 +181,28 @@ class Command:
         self.stage = stages.after(self.stage, stages.CLOSED)
         self.note = self.note or note
         self.is_breach = self.is_breach or is_breach
-        self._close_ctl()
+        self._ctl.close()
         self._survivors.end()
         for key in ("exit", "named"):
             self._watch.arrived((self, key))
         self._watch.expect((self, "gone"), SILENCE_SECONDS, self._on_silence)
-        self._abandon()
+        self._machine.kill_leader(self.id)
 
     # ---------------------------------------------------------------- packets
+    def _see_unread(self) -> None:
+        """Before the first packet is taken: reading it would take the kernel's word away."""
+        if self.stage == stages.ASKED and not self.is_unread:
+            self.is_unread = self._ctl.is_unread()
+
     def _on_packet(self) -> None:
-        if self._ctl is None:
+        self._see_unread()
+        packet = self._ctl.receive(most=1)
+        if packet is None:
             return
-        try:
-            data, fds, is_cut = parcel.receive(self._ctl, most=1)
-        except BlockingIOError:
-            return
+        data, fds, is_cut = packet
         if not data:
             parcel.close_all(fds)
+            self._machine.look()
             self.lose("its leader was killed")
             return
         try:
@@ -193,13 +213,20 @@ class Command:
     def _take(self, data: bytes, fds: list[int], is_cut: bool) -> None:
         try:
             kind, _, values = protocol.unpack(data)
+            if kind in (protocol.EXIT, protocol.GONE):
+                self._machine.look()  # its end is told first
+                if self.stage == stages.OVER:
+                    return
             stage = stages.after(self.stage, kind)
         except (protocol.ProtocolError, stages.IllegalEvent):
             parcel.close_all(fds)
             raise
         if kind in (protocol.STARTED, protocol.SURVIVOR):
             fd = trust.single(fds, is_cut)
-            self._on_started(fd) if kind == protocol.STARTED else self._survivors.named(fd)
+            if kind == protocol.SURVIVOR:
+                self._survivors.named(fd)
+            elif not self._on_started(fd):
+                return
         else:
             trust.none(fds, is_cut)
         if kind in (protocol.SURVIVOR, protocol.NOBODY):
@@ -222,15 +249,17 @@ class Command:
         if self.stage == stages.OVER:
             self._finish(values[0] if kind == protocol.GONE else 0)
 
-    def _on_started(self, pidfd: int) -> None:
-        self.pid = trust.checked(pidfd, self._init)
-        if self.pid < 0:  # an honest leader does not reap before the ACK
+    def _on_started(self, pidfd: int) -> bool:
+        self.pid = trust.checked(pidfd, self._machine.pid)
+        if self.pid < 0:  # a leader that lives does not reap before the ACK; init did it
             os.close(pidfd)
-            raise trust.Breach("a process that is gone already")
+            self.lose("its leader was killed")
+            return False
         self.pidfd = pidfd
-        self._tell(protocol.ACK)
+        self._ctl.tell(protocol.ACK)
         self._watch.add(pidfd, self._on_over)
         self.answered.set()
+        return True
 
     def _on_over(self) -> None:
         """The program ended, says the kernel; a leader that was stopped would not say so."""
@@ -257,9 +286,9 @@ class Command:
         self._watch.expect((self, "gone"), SILENCE_SECONDS, self._on_silence)
 
     def _ask_survivors(self) -> bool:
-        if self._ctl is None:
+        if not self._ctl.is_open:
             return False
-        self._tell(protocol.SURVIVORS)
+        self._ctl.tell(protocol.SURVIVORS)
         self._watch.expect((self, "named"), SILENCE_SECONDS, self._on_silence)
         return True
 
@@ -267,7 +296,7 @@ class Command:
     def _on_silence(self) -> None:
         """Stop got no answer in time: leader, then init, are stepped over."""
         if self.stage == stages.LOST:
-            self._give_up("init did not end a command")
+            self._machine.give_up("init did not end a command")
         else:
             self.lose("its leader did not answer")
 
@@ -289,24 +318,9 @@ class Command:
             self.oldest_status = known
         for key in ("exit", "gone", "named"):
             self._watch.arrived((self, key))
-        self._close_ctl()
+        self._ctl.close()
         self.answered.set()
         self.ended.set()
         self.gone.set()
         if self._is_closing:
             self.release()
-
-    def _tell(self, kind: int, *values: int) -> None:
-        """A leader that takes nothing is found by its silence, a dead one by its end."""
-        if self._ctl is not None:
-            try:
-                parcel.send(self._ctl, protocol.pack(kind, 0, *values))
-            except OSError:
-                pass
-
-    def _close_ctl(self) -> None:
-        if self._ctl is not None:
-            self._watch.remove(self._ctl.fileno())
-            trio.lowlevel.notify_closing(self._ctl)
-            self._ctl.close()
-            self._ctl = None

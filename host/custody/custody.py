@@ -95,6 +95,12 @@ class Custody:
 
         Raises `HostError` (`machine_failed`, `custody_lost`). After a cancel nothing is left.
         """
+        machine = await self.begin_machine(folder)
+        await machine.until_ready()
+        return machine
+
+    async def begin_machine(self, folder: str) -> Machine:
+        """The same without the wait, for who has other things to do: `Machine.until_ready`."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
@@ -111,17 +117,7 @@ class Custody:
             give_up=self._lose,
             forget=lambda: self._forget_machine(id),
         )
-        try:
-            with trio.move_on_after(READY_SECONDS):
-                await machine.answered.wait()
-        except BaseException:
-            await machine.discard()
-            raise
-        if machine.is_ready:
-            return machine
-        await machine.discard()
-        why = machine.reason or f"its init said nothing for {READY_SECONDS} s"
-        raise HostError(f"no machine could be made: {why}", code="machine_failed")
+        return machine
 
     async def worker(
         self, machine: Machine, sock: socket.socket, stdout: int, stderr: int

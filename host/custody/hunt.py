@@ -9,14 +9,16 @@ comes (a stopped process forks no more, which converges even on a fork bomb), SI
 from __future__ import annotations
 
 import os
-import signal
 import time
 
 from awaitbox.host.custody import kernel, protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Container
+else:
+    import _signal as signal
 
 _FEW = 8  # are killed without being stopped first: half the work where many trees end at once
 _FREEZE_ROUNDS = 50
@@ -62,6 +64,7 @@ class Hunt:
 
     `reap` reaps what has ended and says whether this process has no child at all any more.
     After the end `left` counts what another user owns (sudo), or the kernel would not let go.
+    `has_many` says whether more than a few were there at the last look.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Hunt:
         self._kill_at = time.monotonic() + grace_seconds
         self._has_killed = False
         self.left = 0
+        self.has_many = False
 
     def shorten(self, grace_seconds: float) -> None:
         """A harder stop came during the grace."""
@@ -96,6 +100,7 @@ class Hunt:
         members = kernel.descendants(self._me, self._spared)
         if not members:
             return True
+        self.has_many = len(members) > _FEW
         now = time.monotonic()
         if now < self._kill_at:
             self._ask(members)
@@ -112,7 +117,7 @@ class Hunt:
                 _strike(pid, parent, signal.SIGTERM, signal.SIGCONT)
 
     def _kill(self, members: list[tuple[int, int]]) -> bool:
-        if self._has_killed or len(members) > _FEW:
+        if self._has_killed or self.has_many:
             members = self._freeze(members)
         self._has_killed = True
         struck = [_strike(pid, parent, signal.SIGKILL) for pid, parent in members]

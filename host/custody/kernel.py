@@ -10,12 +10,14 @@ import fcntl
 import os
 import resource
 import select
-import signal
 import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Container, Iterable
+else:
+    import _signal as signal  # without `enum`, of which each call would touch many pages
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -29,6 +31,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PIDFD_GET_INFO = 0xC040FF0B
 _PIDFD_INFO_EXIT = 1 << 3
 _INFO = struct.Struct("=QQ11Ii")
+
+# asm/unistd.h: keyctl, ioprio_get; linux/keyctl.h, linux/ioprio.h
+_SYSCALLS = {"x86_64": (250, 252), "aarch64": (219, 31)}
+_KEYCTL, _IOPRIO_GET = _SYSCALLS.get(os.uname().machine, (-1, -1))  # -1 gives ENOSYS
+_KEYCTL_GET_KEYRING_ID = 0
+_KEY_SPEC_SESSION_KEYRING = -3
+_IOPRIO_WHO_PROCESS = 1
 
 _CHAIN_LENGTH = 64  # of parents; init, leader and program are three
 _KEPT_BY_LIBC = (32, 33)  # glibc's own real-time signals
@@ -61,15 +70,20 @@ def allow_tracing(is_allowed: bool) -> None:
     _prctl(_PR_SET_DUMPABLE, int(is_allowed))
 
 
+_arguments: tuple[int, int] | None = None
+
+
 def rename(text: bytes) -> None:
     """Change what `ps`, `pkill` and `killall` see: a command's `pkill python` aims by name."""
+    global _arguments
     _prctl(_PR_SET_NAME, ctypes.c_char_p(text[:15]))
-    with open("/proc/self/stat", "rb", buffering=0) as file:
-        fields = file.read(4096).rpartition(b")")[2].split()
-    start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end; 0 where it is hidden
+    if _arguments is None:  # forks have theirs at the same place
+        with open("/proc/self/stat", "rb", buffering=0) as file:
+            fields = file.read(4096).rpartition(b")")[2].split()
+        _arguments = int(fields[45]), int(fields[46])  # arg_start, arg_end; 0 where it is hidden
+    start, end = _arguments
     if end > start > 0:
-        ctypes.memset(start, 0, end - start)
-        ctypes.memmove(start, text, min(len(text), end - start - 1))
+        ctypes.memmove(start, text[: end - start - 1].ljust(end - start, b"\0"), end - start)
 
 
 def ignore_signals() -> None:
@@ -77,6 +91,16 @@ def ignore_signals() -> None:
     for number in CATCHABLE:
         if number not in (signal.SIGCHLD, signal.SIGCONT):
             signal.signal(number, signal.SIG_IGN)
+
+
+def session_keyring() -> int:
+    """Its number, -1 if there is none. A child can give its parent another one."""
+    return int(_libc.syscall(_KEYCTL, _KEYCTL_GET_KEYRING_ID, _KEY_SPEC_SESSION_KEYRING, 0))
+
+
+def io_priority() -> int:
+    """As `ionice` sets it, -1 if it can't be known."""
+    return int(_libc.syscall(_IOPRIO_GET, _IOPRIO_WHO_PROCESS, 0))
 
 
 def child_alarm() -> int:
@@ -178,13 +202,17 @@ def stat(pid: int) -> Stat | None:
 
 def descends_from(pid: int, ancestor: int) -> bool:
     """Whether the chain of parents of a process, zombies included, comes to `ancestor`."""
+    at = pid
     for _ in range(_CHAIN_LENGTH):
-        found = stat(pid)
-        if found is None or found.parent <= 1:
-            return found is not None and found.parent == ancestor
-        if found.parent == ancestor:
+        found = stat(at)
+        if found is not None and found.parent == ancestor:
             return True
-        pid = found.parent
+        if found is None and at != pid:
+            at = pid  # a parent ended between two looks: the process below it has another by now
+        elif found is None or found.parent <= 1:
+            return False
+        else:
+            at = found.parent
     return False
 
 
@@ -199,6 +227,17 @@ def children(pid: int) -> list[int]:
     except OSError:
         return [] if _has_children_files else _children_by_parent(pid)
     return [int(number) for number in found.split()]
+
+
+def has_child(pid: int) -> bool:
+    """Whether a process of one thread has a child. False if it is gone."""
+    if not _has_children_files:
+        return bool(_children_by_parent(pid))
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb", buffering=0) as file:
+            return bool(file.read(1))
+    except OSError:
+        return False
 
 
 def _children_by_parent(pid: int) -> list[int]:

@@ -1,15 +1,22 @@
 """A leader: starts one program and knows its end and that of its whole tree.
 
-It is forked by init ahead of need, without an exec, and gets one SPAWN. All else passes over a
-socket of its own, so neither argv nor environment ever enter init. States:
+It is forked by init ahead of need, without an exec, and gets a SPAWN. All else passes over a socket
+of the command's own, so neither argv nor environment ever enter init. States:
 
-    waiting   for a SPAWN; the end of `spare` is init's end
+    waiting   for a SPAWN; the end of `spare` is init's end, or it is not needed any more
     starting  collects the request, starts the program, tells STARTED or FAILED
     leading   until neither the program nor anything it left is alive; then EXIT, GONE
     hunting   after STOP, the host's end or init's end; then GONE
 
 The program is not reaped before the host has acknowledged STARTED: the host reads the pid behind
 the pidfd from the kernel, and for a reaped one, as a quick `true` would be, there is none.
+
+A program that leaves no process at its end leaves nothing in here: when `wait` says ECHILD nobody
+has this process as a parent, and nobody can get it as one before its next command. Then it tells
+init that it waits again, before it tells the host the end, so that it is known as one that waits
+when the next SPAWN comes. Whatever else happened (a terminal, a hunt, a failed start, a large
+request) ends it with its command. One that was changed from outside meanwhile, in what its programs
+would inherit, leaves without reading the request; the host sees that and asks again.
 """
 
 from __future__ import annotations
@@ -25,21 +32,47 @@ from awaitbox.host.custody import hunt, kernel, parcel, program, protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 _HIGH = 64  # above all numbers that a program's descriptors take
 _RETRY_MS = 2  # a packet that could not leave
 _SURVIVOR_LOOKS = 20  # at a tree that forks and exits without end nobody stays to be named
+_PATIENCE = 10  # added to the nice value: 50 trees that end at once made a start wait 18 to 50 ms
+_COMMANDS = 100  # then a fresh one is cheaper than to prove that nothing piles up in here
 
 
 def main(spare: int, lifeline: int) -> NoReturn:
-    """`spare` brings the SPAWN; `lifeline` is the read end of a pipe that init alone writes."""
+    """`spare` brings SPAWNs; `lifeline` is the read end of a pipe that init alone writes."""
     kernel.become_subreaper()
     kernel.rename(b"leader")
     alarm = kernel.child_alarm()
-    with _socket_of(spare) as init:
-        data, fds, is_cut = parcel.receive(init, is_waiting=True)
-    if not data or not fds:
+    init = _socket.socket(fileno=spare)
+    heritage = program.heritage()
+
+    def wait_again() -> bool:
+        try:
+            parcel.send(init, protocol.pack(protocol.IDLE))
+        except OSError:
+            return False
+        return True
+
+    for number in range(1, _COMMANDS + 1):
+        ctl, pid, is_plain = _start(init, heritage)
+        last = not is_plain or number == _COMMANDS
+        leader = Leader(ctl, pid, alarm, lifeline, None if last else wait_again)
+        leader.run()
+        if not leader.waits_again:
+            break
+        ctl.close()
+    os._exit(0)
+
+
+def _start(init: _socket.socket, heritage: object) -> tuple[_socket.socket, int, bool]:
+    """Wait for a SPAWN and start its program; returns the socket to the host, the pid, and whether
+    there is nothing special about it. Where nothing is started this process ends."""
+    data, fds, is_cut = parcel.receive(init, is_waiting=True)
+    if not data or not fds or program.heritage() != heritage:
         os._exit(0)
     ctl = _socket.socket(fileno=fds[0])
     # off the targets of the program's descriptors, and without the originals: a pipe's end that
@@ -47,10 +80,10 @@ def main(spare: int, lifeline: int) -> NoReturn:
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in fds[1:]]
     parcel.close_all(fds[1:])
     try:
-        request = _read_request(ctl)
+        request, size = _read_request(ctl)
         if is_cut:
             raise program.StartError(errno.EMFILE, protocol.AT_REQUEST)
-        slave = _open_terminal(request)
+        _hold_terminal(request)
         pid = program.start(request, high)
     except program.StartError as error:
         parcel.Outbox(ctl).send(protocol.pack(protocol.FAILED, 0, error.number, error.at))
@@ -60,27 +93,11 @@ def main(spare: int, lifeline: int) -> NoReturn:
         parcel.Outbox(ctl).send(failed)
         os._exit(0)
     parcel.close_all(high)
-    del request
-    Leader(ctl, pid, alarm, lifeline).run()
-    if slave is not None:
-        os.close(slave)
-    os._exit(0)
+    return ctl, pid, not request.terminal and size <= protocol.PACKET_BYTES
 
 
-class _socket_of:
-    """A context manager: `_socket.socket` is none itself."""
-
-    def __init__(self, fd: int) -> None:
-        self._sock = _socket.socket(fileno=fd)
-
-    def __enter__(self) -> _socket.socket:
-        return self._sock
-
-    def __exit__(self, *reason: object) -> None:
-        self._sock.close()
-
-
-def _read_request(ctl: _socket.socket) -> protocol.Request:
+def _read_request(ctl: _socket.socket) -> tuple[protocol.Request, int]:
+    """And its size in bytes."""
     reader = protocol.RequestReader()
     while True:
         data, fds, _ = parcel.receive(ctl, is_waiting=True)
@@ -88,23 +105,32 @@ def _read_request(ctl: _socket.socket) -> protocol.Request:
         if not data:
             os._exit(0)  # nothing was started yet, and nobody waits for it
         if (request := reader.feed(data)) is not None:
-            return request
+            return request, len(reader)
 
 
-def _open_terminal(request: protocol.Request) -> int | None:
-    """One slave descriptor, kept to the end: without one the host's reads could fail with EIO."""
-    if not request.terminal:
-        return None
-    try:
-        return os.open(request.terminal, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError as error:
-        raise program.StartError(error.errno or errno.EIO, protocol.AT_TERMINAL) from None
+def _hold_terminal(request: protocol.Request) -> None:
+    """A slave descriptor that stays open: without one the host's reads could fail with EIO."""
+    if request.terminal:
+        try:
+            os.open(request.terminal, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError as error:
+            raise program.StartError(error.errno or errno.EIO, protocol.AT_TERMINAL) from None
 
 
 class Leader:
     """The states `leading` and `hunting`."""
 
-    def __init__(self, ctl: _socket.socket, pid: int, alarm: int, lifeline: int) -> None:
+    def __init__(
+        self,
+        ctl: _socket.socket,
+        pid: int,
+        alarm: int,
+        lifeline: int,
+        wait_again: Callable[[], bool] | None,
+    ) -> None:
+        """`wait_again` is called when the program has ended and left nothing."""
+        self.waits_again = False
+        self._wait_again = wait_again
         self._ctl = ctl
         self._pid = pid
         self._alarm = alarm
@@ -112,11 +138,13 @@ class Leader:
         self._outbox = parcel.Outbox(ctl)
         self._may_reap = False
         self._is_alone = False
+        self._is_orphan = False  # init is dead
         self._has_told_all = False
         self._survivor: int | None = None
         self._survivor_status: int | None = None
         self._hunt: hunt.Hunt | None = None
         self._busy_at = 0.0
+        self._is_patient = False
         self._poller = select.poll()
         for fd in (ctl.fileno(), alarm, lifeline):
             self._poller.register(fd, select.POLLIN)
@@ -127,15 +155,16 @@ class Leader:
         self._outbox.send(protocol.pack(protocol.STARTED), [pidfd])
         os.close(pidfd)
         while not self._is_alone:
-            for fd, _ in self._poller.poll(self._timeout_ms()):
-                if fd == self._alarm:
-                    kernel.quiet(self._alarm)
-                    self._reap()
-                elif fd == self._lifeline:
-                    self._poller.unregister(fd)
-                    self._stop(0)
-                else:
-                    self._hear()
+            ready = [fd for fd, _ in self._poller.poll(self._timeout_ms())]
+            if self._lifeline in ready:  # first: from then on no end is told
+                self._poller.unregister(self._lifeline)
+                self._is_orphan = True
+                self._stop(0)
+            if self._alarm in ready:
+                kernel.quiet(self._alarm)
+                self._reap()
+            if self._ctl.fileno() in ready:
+                self._hear()
             self._outbox.flush()
             if self._hunt is not None and not self._is_alone and self._step(self._hunt):
                 break
@@ -152,6 +181,10 @@ class Leader:
     def _step(self, hunting: hunt.Hunt) -> bool:
         if hunting.step():
             return True
+        if not (self._is_patient or hunting.has_many):  # no one is patient with a fork bomb
+            self._is_patient = True
+            nice = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, 0, min(19, nice + _PATIENCE))
         if (now := time.monotonic()) > self._busy_at:
             self._busy_at = now + protocol.BUSY_SECONDS
             self._outbox.send(protocol.pack(protocol.BUSY))
@@ -204,7 +237,9 @@ class Leader:
                 self._pid = -1  # the number is free again
             elif pid == self._survivor:
                 self._survivor_status = raw
-        if status is not None:
+        if status is not None and not self._is_orphan:
+            if self._is_alone and self._hunt is None and self._wait_again is not None:
+                self.waits_again = self._wait_again()
             self._outbox.send(protocol.pack(protocol.EXIT, 0, status, self._is_alone))
             self._has_told_all = self._is_alone
         return self._is_alone
@@ -236,8 +271,8 @@ class Leader:
         self._outbox.send(protocol.pack(protocol.NOBODY))
 
     def _tell_gone(self) -> None:
-        if self._has_told_all:
-            return
+        if self._has_told_all or self._is_orphan:
+            return  # those above tell the end of a machine, and before that of its commands
         status = self._survivor_status
         left = self._hunt.left if self._hunt is not None else 0
         gone = protocol.pack(protocol.GONE, 0, left, status is not None, status or 0)

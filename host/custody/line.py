@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from awaitbox.host.custody import parcel, protocol
-from awaitbox.host.custody.starting import deliver
+from awaitbox.host.custody.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from awaitbox.host.custody.watch import Watch
@@ -47,13 +47,11 @@ class Line:
         self.up = trio.Event()
         self.closed = trio.Event()
         self.why = ""
-        self._sock: socket.socket | None = sock
-        self._watch = watch
+        self._end = Endpoint(sock, watch, self._on_packet)
         self._on_ended = on_ended
         self._on_closed = on_closed
         self._replies: dict[int, _Reply] = {}
         self._last_id = 0
-        watch.add(sock.fileno(), self._on_packet)
 
     async def ask(self, kind: int, fds: Sequence[int]) -> tuple[int, int]:
         """Ask for a fork; return the request's id and the child's pidfd, the caller's to close.
@@ -61,13 +59,13 @@ class Line:
         Raises `OSError` if the fork failed, `LineClosed`. After a cancel the child, if there is
         one by then, is killed.
         """
-        if self._sock is None:
+        if not self._end.is_open:
             raise LineClosed(self.why)
         self._last_id += 1
         id, reply = self._last_id, _Reply()
         self._replies[id] = reply
         try:
-            await self.send(protocol.pack(kind, id), fds)
+            await self._end.send(protocol.pack(kind, id), fds)
             await reply.came.wait()
         except BaseException:
             reply.is_awaited = False
@@ -81,19 +79,15 @@ class Line:
             raise OSError(reply.number, os.strerror(reply.number))
         raise LineClosed(self.why)
 
-    async def send(self, data: bytes, fds: Sequence[int] = ()) -> None:
-        """As `deliver` does it: a dead other side is no error, see `closed`."""
-        if self._sock is not None:
-            await deliver(self._sock, data, fds)
+    async def send(self, data: bytes) -> None:
+        """As `Endpoint.send` does it: a dead other side is no error, see `closed`."""
+        await self._end.send(data)
 
     def close(self) -> None:
         """Idempotent; whoever waits for a reply gets `LineClosed`."""
-        if self._sock is None:
+        if not self._end.is_open:
             return
-        self._watch.remove(self._sock.fileno())
-        trio.lowlevel.notify_closing(self._sock)
-        self._sock.close()
-        self._sock = None
+        self._end.close()
         self.closed.set()
         for reply in self._replies.values():
             reply.came.set()
@@ -102,12 +96,10 @@ class Line:
             self._on_closed()
 
     def _on_packet(self) -> None:
-        if self._sock is None:
+        packet = self._end.receive()
+        if packet is None:
             return
-        try:
-            data, fds, _ = parcel.receive(self._sock)
-        except BlockingIOError:
-            return
+        data, fds, _ = packet
         try:
             if not data or not self._take(data, fds):
                 self.close()

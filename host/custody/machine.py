@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from awaitbox.host.custody import kernel, parcel, protocol, starting
+from awaitbox.host.custody import kernel, parcel, protocol
 from awaitbox.host.custody.command import Command
+from awaitbox.host.custody.endpoint import Endpoint
+from awaitbox.host.custody.order import Order
 from awaitbox.host.errors import HostError
 from awaitbox.host.limits import READY_SECONDS, SILENCE_SECONDS
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from awaitbox.host.custody.watch import Watch
 
 _DIED = "its init was killed"
+_STARTS = 3  # of leaders that were killed before they took a request
 _STRAY_PACKETS = 10_000  # about commands that are not known (any more)
 _END_SECONDS = protocol.HUNT_SECONDS + SILENCE_SECONDS
 
@@ -51,19 +54,33 @@ class Machine:
         self.answered = trio.Event()  # READY, BROKEN, or neither will come
         self.is_ready = False
         self.left = 0
-        self._sock: socket.socket | None = sock
+        self._end = Endpoint(sock, watch, self._on_packet)
         self._watch = watch
         self._open_files = open_files
         self._give_up = give_up
-        self._forget = forget
+        self._on_released = forget
         self._commands: dict[int, Command] = {}
         self._last_id = 0
         self._strays = 0
         self._is_closing = False
         self._is_orphan = False
         self._is_late = False
-        watch.add(sock.fileno(), self._on_packet)
-        watch.add(pidfd, self._on_death)
+        self._is_dead = False
+        watch.add(pidfd, self.look)
+
+    async def until_ready(self) -> None:
+        """Wait until init serves. Raises `HostError` (`machine_failed`); then, and after a cancel,
+        nothing of it is left."""
+        try:
+            with trio.move_on_after(READY_SECONDS):
+                await self.answered.wait()
+        except BaseException:
+            await self.discard()
+            raise
+        if not self.is_ready:
+            await self.discard()
+            why = self.reason or f"its init said nothing for {READY_SECONDS} s"
+            raise HostError(f"no machine could be made: {why}", code="machine_failed")
 
     # ---------------------------------------------------------------- commands
     async def spawn(
@@ -88,77 +105,72 @@ class Machine:
         `leader_lost`: killed before its answer; `custody_breach`). Checkpoints. After a cancel or
         an error nothing of it runs.
         """
-        if (tty is not None and fds) or len(fds) > protocol.PROGRAM_DESCRIPTORS:
-            raise ValueError(f"{len(fds)} descriptors{' beside a terminal' if tty else ''}")
-        packets = starting.packets(
-            argv, env, cwd, open_files=self._open_files, tty=tty, executable=executable
+        order = Order(
+            argv, env, cwd, fds, open_files=self._open_files, tty=tty, executable=executable
         )
-        self._check_alive()
-        command, theirs = self._prepare()
+        for _ in range(_STARTS):
+            command = await self._start(order)
+            if command.pid >= 0:
+                return command
+            if command.failure is not None or not command.is_unread:
+                break
+        raise self.lost_error() if self._is_gone else order.error(command)
+
+    @property
+    def _is_gone(self) -> bool:
+        return self._is_closing or self.lost.is_set() or not self._end.is_open
+
+    async def _start(self, order: Order) -> Command:
+        """Ask once. A command without a pid was not started, and is closed."""
+        if self._is_gone:
+            raise self.lost_error()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._last_id += 1
+        command = Command(self._last_id, ours, self, self._watch)
+        self._commands[command.id] = command
         try:
             with trio.move_on_after(READY_SECONDS):
-                await self._send(command, packets, theirs, fds)
+                await self._send(command, order, theirs)
                 await command.answered.wait()
         except BaseException:
             await command.discard()
             raise
+        if not command.answered.is_set():
+            command.lose("its leader did not answer")
         if command.pid < 0:
             await command.discard()
-            raise self._why_not(command, argv[0] if executable is None else executable, cwd, tty)
         return command
 
-    def _check_alive(self) -> None:
-        if self._is_closing or self._sock is None or self.lost.is_set():
-            raise self._lost_error()
-
-    def _lost_error(self) -> HostError:
-        reason = self.reason or "the machine of this session was closed"
-        return HostError(f"nothing was started: {reason}", code="session_lost")
-
-    def _prepare(self) -> tuple[Command, socket.socket]:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._last_id += 1
-        id = self._last_id
-        command = Command(
-            ours,
-            self.pid,
-            self._watch,
-            id=id,
-            abandon=lambda: self._tell(protocol.KILL, id),
-            give_up=self.give_up,
-            forget=lambda: self._drop(id),
-        )
-        self._commands[id] = command
-        return command, theirs
-
-    async def _send(
-        self, command: Command, packets: list[bytes], theirs: socket.socket, fds: Sequence[int]
-    ) -> None:
+    async def _send(self, command: Command, order: Order, theirs: socket.socket) -> None:
         """The first packet goes ahead of SPAWN, so that the leader finds it without a wait."""
+        first, *others = order.packets
         with theirs:
-            await command.send(packets[0])
-            if self._sock is not None:
-                data = protocol.pack(protocol.SPAWN, command.id)
-                await starting.deliver(self._sock, data, [theirs.fileno(), *fds])
-        for packet in packets[1:]:
+            await command.send(first)
+            data = protocol.pack(protocol.SPAWN, command.id)
+            await self._end.send(data, [theirs.fileno(), *order.fds])
+        for packet in others:
             await command.send(packet)
 
-    def _why_not(
-        self, command: Command, program: str | bytes, cwd: str, tty: str | None
-    ) -> Exception:
-        if command.failure is not None:
-            return starting.failure(*command.failure, program, cwd, tty)
-        if command.is_breach:
-            return HostError(f"the start was refused: {command.note}", code="custody_breach")
-        if self.reason is not None or self.over.is_set():
-            return self._lost_error()
-        return HostError(
-            f"nothing was started: {command.note}; what had begun was ended. Start it again",
-            code="leader_lost",
-        )
+    # ---------------------------------------------------------------- for commands
+    def lost_error(self) -> HostError:
+        """`session_lost`, with how this machine ended."""
+        reason = self.reason or "it was closed"
+        text = f"the machine of this session ended ({reason}), and all that ran in it"
+        return HostError(f"{text}; open a new session", code="session_lost")
 
-    def _drop(self, id: int) -> None:
+    def kill_leader(self, id: int) -> None:
+        """Have init end all of a command; it answers with LOST."""
+        self._end.tell(protocol.KILL, id)
+
+    def forget(self, id: int) -> None:
+        """All of a command is closed."""
         self._commands.pop(id, None)
+
+    def look(self) -> None:
+        """See whether init died, which a command of its may notice first: then set `lost` now."""
+        if self.pidfd >= 0 and not self._is_dead and kernel.is_over(self.pidfd):
+            self._is_dead = True
+            self._on_death()
 
     # ---------------------------------------------------------------- ends
     async def aclose(self) -> None:
@@ -182,11 +194,8 @@ class Machine:
         if self._is_closing:
             return
         self._is_closing = True
-        if self._sock is not None and not self.over.is_set():
-            try:
-                self._sock.shutdown(socket.SHUT_WR)  # init reads an end, and we still read init
-            except OSError:
-                pass
+        if self._end.is_open and not self.over.is_set():
+            self._end.finish()  # init reads an end, and we still read init
             self._watch.expect((self, "end"), _END_SECONDS, self._on_late_end)
 
     def give_up(self, reason: str) -> None:
@@ -204,7 +213,7 @@ class Machine:
         self._is_orphan = True
         self.reason = self.reason or "its warden died"
         self.lost.set()
-        self._close_sock()
+        self._end.close()
         if self.pidfd < 0 or kernel.is_over(self.pidfd):
             self.finish(0)
         else:
@@ -221,7 +230,7 @@ class Machine:
         for command in list(self._commands.values()):
             command.orphaned(left, note, is_machine_over=True)
         self._watch.arrived((self, "end"))
-        self._close_sock()
+        self._end.close()
         self._watch.remove(self.pidfd)
         os.close(self.pidfd)
         self.pidfd = -1
@@ -232,7 +241,7 @@ class Machine:
         """Close what commands still hold."""
         for command in list(self._commands.values()):
             command.release()
-        self._forget()
+        self._on_released()
 
     def _note_death(self, status: int | None) -> None:
         self.reason = self.reason or _DIED
@@ -251,31 +260,27 @@ class Machine:
 
     # ---------------------------------------------------------------- packets
     def _on_death(self) -> None:
-        if self.pidfd < 0 or not kernel.is_over(self.pidfd):
-            return
         self._watch.remove(self.pidfd)
-        while self._sock is not None:  # a BROKEN may lie there
+        if not self._is_closing and not self._is_orphan:
+            self._note_death(None)
+        while self._end.is_open:  # a BROKEN may lie there
             self._on_packet()
         if self._is_orphan:
             self.finish(0)
             return
-        if not self._is_closing:
-            self._note_death(None)
         self.answered.set()
         self._watch.expect((self, "end"), _END_SECONDS, self._on_late_end)
 
     def _on_packet(self) -> None:
-        if self._sock is None:
+        packet = self._end.receive(most=1)
+        if packet is None:
+            if self._is_dead:
+                self._end.close()
             return
-        try:
-            data, fds, is_cut = parcel.receive(self._sock, most=1)
-        except BlockingIOError:
-            if self.pidfd < 0 or kernel.is_over(self.pidfd):
-                self._close_sock()
-            return
+        data, fds, is_cut = packet
         parcel.close_all(fds)
         if not data:
-            self._close_sock()
+            self._end.close()
             if not self._is_closing and not kernel.is_over(self.pidfd):
                 self._watch.expect((self, "end"), SILENCE_SECONDS, self._on_late_end)
             return
@@ -285,7 +290,7 @@ class Machine:
                 raise protocol.ProtocolError("descriptors from an init")
             self._take(kind, id, values, data)
         except protocol.ProtocolError as error:
-            self._close_sock()
+            self._end.close()
             self.give_up(f"its init was not to be trusted: {error}")
 
     def _take(self, kind: int, id: int, values: tuple[int, ...], data: bytes) -> None:
@@ -313,20 +318,6 @@ class Machine:
         self._strays += 1
         if self._strays > _STRAY_PACKETS + 2 * self._last_id:
             raise protocol.ProtocolError("a flood of packets")
-
-    def _tell(self, kind: int, id: int) -> None:
-        if self._sock is not None:
-            try:
-                parcel.send(self._sock, protocol.pack(kind, id))
-            except OSError:
-                pass  # an init that takes nothing is found by its silence
-
-    def _close_sock(self) -> None:
-        if self._sock is not None:
-            self._watch.remove(self._sock.fileno())
-            trio.lowlevel.notify_closing(self._sock)
-            self._sock.close()
-            self._sock = None
 
 
 def _how(status: int) -> str:

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+Packet = tuple[bytes, list[int], bool]  # its descriptors, and whether anything was cut off
+
 _FD_BYTES = struct.calcsize("i")
 _BOX_PACKETS = 100_000  # a host that reads nothing for so long has no use for the rest
 _LATER = frozenset((errno.EAGAIN, errno.ENOBUFS, errno.ETOOMANYREFS))
@@ -38,17 +40,18 @@ def send(sock: _socket.socket, data: bytes, fds: Sequence[int] = ()) -> None:
 
 def receive(
     sock: _socket.socket, *, is_waiting: bool = False, most: int = protocol.PACKET_DESCRIPTORS
-) -> tuple[bytes, list[int], bool]:
+) -> Packet:
     """One packet, its descriptors (close-on-exec, the caller's), and whether anything was cut off.
 
-    Empty bytes are the end; a peer that died with unread packets is one too. Raises
-    `BlockingIOError` if nothing is there, unless `is_waiting`.
+    Empty bytes are the end. Raises `BlockingIOError` if nothing is there, unless `is_waiting`.
     """
     flags = _socket.MSG_CMSG_CLOEXEC | (0 if is_waiting else _socket.MSG_DONTWAIT)
+    room = _socket.CMSG_SPACE(_FD_BYTES * most)
     try:
-        data, ancillary, got, _ = sock.recvmsg(
-            protocol.PACKET_BYTES, _socket.CMSG_SPACE(_FD_BYTES * most), flags
-        )
+        try:
+            data, ancillary, got, _ = sock.recvmsg(protocol.PACKET_BYTES, room, flags)
+        except ConnectionResetError:  # it died with unread packets: said once, ahead of its own
+            data, ancillary, got, _ = sock.recvmsg(protocol.PACKET_BYTES, room, flags)
     except BlockingIOError:
         raise
     except OSError:
@@ -59,6 +62,11 @@ def receive(
             count = len(rights) // _FD_BYTES
             fds += struct.unpack(f"{count}i", rights[: count * _FD_BYTES])
     return data, fds, bool(got & (_socket.MSG_CTRUNC | _socket.MSG_TRUNC))
+
+
+def is_unread(sock: _socket.socket) -> bool:
+    """Whether the peer is gone without having read all that was sent. The kernel says so once."""
+    return sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR) == errno.ECONNRESET
 
 
 def close_all(fds: Sequence[int]) -> None:

@@ -22,6 +22,19 @@ class StartError(Exception):
         self.at = at
 
 
+_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+
+
+def heritage() -> tuple[object, ...]:
+    """What a program inherits from this process, and any other of the same user can change.
+
+    Not what takes root for one that is not dumpable: the OOM score, the control group.
+    """
+    limits = [resource.getrlimit(number) for number in _LIMITS]
+    scheduling = os.sched_getscheduler(0), os.sched_getaffinity(0), os.getpriority(0, 0)
+    return (*limits, *scheduling, kernel.session_keyring(), kernel.io_priority())
+
+
 def start(request: protocol.Request, fds: Sequence[int]) -> int:
     """Start a program in a session of its own; return its pid.
 

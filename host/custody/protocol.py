@@ -34,6 +34,8 @@ that `_BODIES` gives, or text. Descriptors travel beside it by SCM_RIGHTS.
 | SURVIVOR | leader | [pidfd of the oldest living process of the tree] |
 | NOBODY | leader | none lives |
 
+And one from a leader to init: IDLE, its command left nothing and it waits for the next SPAWN.
+
 To change a packet, change its line in `_BODIES`; both ends use `pack` and `unpack` only.
 The bounds of custody stand here and not in `host/limits.py`, because the warden, which loads
 neither dataclasses nor any of our errors, keeps to them too.
@@ -59,11 +61,11 @@ REMOVE_SECONDS = 5.0  # what a warden without a host spends on the folders; the 
 
 _KINDS = (
     "MACHINE ZYGOTE END SPAWN KILL ACK STOP SURVIVORS SETUP WORKER "
-    "UP FORKED NOFORK ENDED READY LOST BUSY BROKEN STARTED FAILED EXIT GONE SURVIVOR NOBODY"
+    "UP FORKED NOFORK ENDED READY LOST BUSY BROKEN STARTED FAILED EXIT GONE SURVIVOR NOBODY IDLE"
 ).split()
 (MACHINE, ZYGOTE, END, SPAWN, KILL, ACK, STOP, SURVIVORS, SETUP, WORKER) = range(1, 11)
 (UP, FORKED, NOFORK, ENDED, READY, LOST, BUSY, BROKEN) = range(11, 19)
-(STARTED, FAILED, EXIT, GONE, SURVIVOR, NOBODY) = range(19, 25)
+(STARTED, FAILED, EXIT, GONE, SURVIVOR, NOBODY, IDLE) = range(19, 26)
 
 AT_PROGRAM, AT_FOLDER, AT_TERMINAL, AT_REQUEST = range(4)
 
@@ -173,6 +175,9 @@ class RequestReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._buffer)
 
     def feed(self, packet: bytes) -> Request | None:
         """Raises `ProtocolError`."""

@@ -13,14 +13,16 @@ import errno
 import gc
 import os
 import select
-import signal
 
 from awaitbox.host.custody import hunt, init, kernel, parcel, protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
     from typing import NoReturn
+else:
+    import _signal as signal
 
 _RETRY_MS = 5
 _BROKEN_STATUS = 70

@@ -11,7 +11,6 @@ import fcntl
 import gc
 import os
 import select
-import signal
 import sys
 from importlib import import_module
 
@@ -19,8 +18,11 @@ from awaitbox.host.custody import kernel, parcel, protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from types import ModuleType
     from typing import NoReturn
+else:
+    import _signal as signal
 
 _BROKEN_STATUS = 70
 _HIGH = 64  # off the numbers that a worker's descriptors take

@@ -10,10 +10,12 @@ import trio
 
 from awaitbox.host.custody.command import Command, Survivor
 from awaitbox.host.custody.machine import Machine
+from awaitbox.host.errors import HostError
 from awaitbox.host.limits import (
     KILL_GRACE_SECONDS,
     LINGER_QUIET_SECONDS,
     LINGER_SECONDS,
+    PIPE_BYTES,
     SURVIVOR_SECONDS,
 )
 from awaitbox.host.process.capture import Capture, drain
@@ -55,11 +57,17 @@ class Foreground:
 
     async def run(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> None:
         """Start it, take its output in, and return when it is over: its own process has ended, and
-        its streams are at their end or quiet. Raises OSError if it can't be started."""
+        its streams are at their end or quiet.
+
+        Raises OSError if it can't be started, HostError (`leader_lost`: whether it ran is not
+        known, but what it printed is in the captures; `session_lost`)."""
         fds, theirs = _pipes()
         try:
             try:
                 command = await self._machine.spawn(argv, env=env, cwd=cwd, fds=theirs)
+            except HostError:
+                await self._take_rest(fds)
+                raise
             finally:
                 for fd in set(theirs):
                     os.close(fd)
@@ -67,6 +75,8 @@ class Foreground:
             try:
                 await self._until_over(command, fds)
                 survivor = await self._survivor(command)
+                if self._machine.lost.is_set():
+                    raise self._machine.lost_error()
             except BaseException:
                 await self._end(command, fds)
                 await trio.lowlevel.checkpoint_if_cancelled()  # bare, not the nursery's group
@@ -78,6 +88,12 @@ class Foreground:
         finally:
             for fd in fds:
                 os.close(fd)
+
+    async def _take_rest(self, fds: list[int]) -> None:
+        """What lies in the pipes, of whose other ends nothing more comes."""
+        for fd, capture in zip(fds, (self.stdout, self.stderr), strict=True):
+            capture.take(fd, PIPE_BYTES)
+            await capture.finish()
 
     async def _until_over(self, command: Command, fds: list[int]) -> None:
         async with trio.open_nursery() as nursery:

@@ -7,6 +7,7 @@ import signal
 import socket
 import statistics
 import sys
+from pathlib import Path
 
 import pytest
 import trio
@@ -18,6 +19,7 @@ from awaitbox.host.custody import machine as machine_module
 from awaitbox.host.custody.command import Command
 from awaitbox.host.custody.machine import Machine
 from awaitbox.host.errors import HostError
+from awaitbox.host.process.foreground import Foreground
 from tests.custody_rig import (
     DAEMON,
     ENV,
@@ -41,16 +43,6 @@ time.sleep(600)
 """
 WAITS = "import signal, sys; s = {signal.%s}; signal.pthread_sigmask(signal.SIG_BLOCK, s); "
 WAITS += "print(flush=True); signal.sigwait(s); sys.exit(%d)"
-
-STOPS_ITS_LEADER = """
-import os, signal, sys
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-print(flush=True)
-signal.sigwait({signal.SIGUSR1})
-os.kill(os.getppid(), signal.SIGSTOP)
-print(flush=True)
-%s
-"""
 
 
 def python(code: str) -> list[str]:
@@ -228,24 +220,6 @@ async def test_a_killed_waiting_leader_is_replaced() -> None:
             assert await output(machine, "exit 3") == (3 << 8, "")
 
 
-@pytest.mark.slow
-async def test_a_leader_that_its_command_stopped_is_stepped_over() -> None:
-    async with one_machine() as machine:
-        async with (
-            running(machine, python(STOPS_ITS_LEADER % "sys.exit(3)")) as (ends, at_end),
-            running(machine, python(STOPS_ITS_LEADER % "signal.pause()")) as (stays, stream),
-        ):
-            for command, its in ((ends, at_end), (stays, stream)):
-                await line(its)
-                command.signal(signal.SIGUSR1)
-                await line(its)
-            await ends.gone.wait()
-            assert (ends.status, ends.note) == (3 << 8, "its leader did not answer")
-            await stays.stop(0)
-            assert (stays.status, stays.note) == (signal.SIGKILL, "its leader did not answer")
-        assert not machine.lost.is_set()
-
-
 # ------------------------------------------------------------------ an init dies
 async def test_a_killed_init_is_the_end_of_its_machine_alone() -> None:
     async with opened() as custody:
@@ -269,6 +243,57 @@ async def test_a_killed_init_is_the_end_of_its_machine_alone() -> None:
             assert is_alive(untouched.pid)
         assert await output(other, ["true"]) == (0, "")
         assert not custody.lost.is_set()
+
+
+KILLS_ITS_INIT = "kill -9 $(ps -o ppid= $PPID)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("then", ["sleep 600", "exec sleep 600"])
+async def test_no_command_is_seen_as_ended_before_its_machine(then: str) -> None:
+    async with opened() as custody:
+        for _ in range(20):
+            machine = await custody.machine("")
+            try:
+                command = await machine.spawn(
+                    ["bash", "-c", f"{KILLS_ITS_INIT}; {then}"], env=ENV, cwd="/", fds=()
+                )
+            except HostError as error:
+                assert error.code == "session_lost"
+            else:
+                await command.ended.wait()
+                assert machine.lost.is_set()
+                with pytest.raises(HostError) as caught:
+                    await command.survivors()
+                assert caught.value.code == "session_lost"
+            await machine.over.wait()
+            await machine.aclose()
+
+
+async def test_a_captured_command_that_kills_its_init(tmp_path: Path) -> None:
+    async with one_machine() as machine:
+        foreground = Foreground(machine, str(tmp_path))
+        script = f"echo before; {KILLS_ITS_INIT}; sleep 600"
+        with pytest.raises(HostError) as caught:
+            await foreground.run(["bash", "-c", script], env=ENV, cwd="/")
+        assert (caught.value.code, foreground.stdout.text()) == ("session_lost", "before\n")
+
+
+@pytest.mark.slow
+async def test_what_a_command_printed_before_it_killed_its_leader_is_kept(tmp_path: Path) -> None:
+    async with one_machine() as machine:
+        for _ in range(60):
+            foreground = Foreground(machine, str(tmp_path))
+            script = "echo before; echo too >&2; kill -9 $PPID; sleep 600"
+            try:
+                await foreground.run(["bash", "-c", script], env=ENV, cwd="/")
+            except HostError as error:
+                assert (error.code, foreground.command) == ("leader_lost", None)
+                assert "whether it ran is not known" in error.message
+            else:
+                assert foreground.status == signal.SIGKILL
+            assert foreground.stdout.text() == "before\n"
+            assert foreground.stderr.text() == "too\n"
 
 
 async def test_an_init_that_was_stopped_is_killed_at_the_close(
@@ -343,34 +368,47 @@ async def test_a_custody_that_closes_ends_everything() -> None:
 async def test_fifty_stubborn_trees_end_side_by_side_while_a_spawn_answers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """The best of three storms counts: other programs of this machine are no fault of ours."""
+    worst = []
     async with one_machine() as machine:
-        commands, pids = [], []
-        for _ in range(50):
-            command, pid = await _stubborn_tree(machine)
-            commands.append(command)
-            pids.append(pid)
-        took: list[float] = []
-        async with trio.open_nursery() as nursery:
-            began = trio.current_time()
-            for command in commands:
-                nursery.start_soon(command.stop, 0.1)
-            with trio.CancelScope():
-                while not all(command.gone.is_set() for command in commands):
-                    at = trio.current_time()
-                    probe = await machine.spawn(["true"], env=ENV, cwd="/", fds=())
-                    took.append(trio.current_time() - at)
-                    await probe.gone.wait()
-                    probe.close()
-        whole = trio.current_time() - began
-        assert not any(is_alive(pid) for pid in pids)
-        for command in commands:
-            command.close()
-        median, worst = statistics.median(took), max(took)
-        with capsys.disabled():
-            print(f"\n50 trees, grace 100 ms: {whole * 1e3:.0f} ms; {len(took)} spawns meanwhile: ")
-            print(f"median {median * 1e3:.1f} ms, worst {worst * 1e3:.1f} ms")
-        assert whole < 2
-        assert median < 0.25  # 2 ms where nothing else runs
+        for _ in range(3):
+            took, seconds = await _storm(machine, 50)
+            worst.append(max(took))
+            with capsys.disabled():
+                print(
+                    f"\n50 trees, grace 100 ms: {seconds * 1e3:.0f} ms; {len(took)} spawns "
+                    f"meanwhile: median {statistics.median(took) * 1e3:.1f} ms, "
+                    f"worst {max(took) * 1e3:.1f} ms"
+                )
+            assert seconds < 2
+            assert len(took) >= 20
+            if worst[-1] < 0.020:
+                break
+    assert min(worst) < 0.020
+
+
+async def _storm(machine: Machine, count: int) -> tuple[list[float], float]:
+    """Seconds that each of at least twenty spawns took while so many trees were stopped, and
+    those until all were gone."""
+    trees = [await _stubborn_tree(machine) for _ in range(count)]
+    took: list[float] = []
+    seconds = 0.0
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for command, _ in trees:
+            nursery.start_soon(command.stop, 0.1)
+        while not seconds or len(took) < 20:
+            at = trio.current_time()
+            probe = await machine.spawn(["true"], env=ENV, cwd="/", fds=())
+            took.append(trio.current_time() - at)
+            await probe.gone.wait()
+            probe.close()
+            if not seconds and all(command.gone.is_set() for command, _ in trees):
+                seconds = trio.current_time() - began
+    assert not any(is_alive(pid) for _, pid in trees)
+    for command, _ in trees:
+        command.close()
+    return took, seconds
 
 
 async def _stubborn_tree(machine: Machine) -> tuple[Command, int]:

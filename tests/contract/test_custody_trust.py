@@ -23,7 +23,8 @@ from tests.custody_rig import ENV, ended, is_alive
 
 
 class Fake:
-    """A leader's end of the socket, and a process in the place of init with one below it."""
+    """A leader's end of the socket, a process in the place of init with one below it, and what a
+    command needs of its machine."""
 
     def __init__(self, init: subprocess.Popen[bytes], program: int) -> None:
         self.init = init
@@ -32,18 +33,26 @@ class Fake:
         self.given_up: list[str] = []
         self.watch = Watch()
         ours, self.sock = parcel.pair()
-        self.command = Command(
-            socket.socket(fileno=ours.detach()),
-            init.pid,
-            self.watch,
-            id=1,
-            abandon=self._abandon,
-            give_up=self.given_up.append,
-            forget=lambda: None,
-        )
+        self.pid = init.pid
+        self.lost = trio.Event()
+        self.is_init_dead = False
+        self.command = Command(1, socket.socket(fileno=ours.detach()), self, self.watch)
 
-    def _abandon(self) -> None:
+    def look(self) -> None:
+        if self.is_init_dead:
+            self.lost.set()
+
+    def lost_error(self) -> HostError:
+        return HostError("the machine ended", code="session_lost")
+
+    def kill_leader(self, id: int) -> None:
         self.abandoned += 1
+
+    def give_up(self, reason: str) -> None:
+        self.given_up.append(reason)
+
+    def forget(self, id: int) -> None:
+        pass
 
     def says(self, kind: int, *values: int, pids: tuple[int, ...] = ()) -> None:
         fds = [os.pidfd_open(pid) for pid in pids]
@@ -136,7 +145,7 @@ async def test_a_forged_descriptor_is_refused(name: str) -> None:
         assert str(fake.command.note).startswith("its leader was not to be trusted: ")
 
 
-async def test_a_process_that_was_reaped_is_refused() -> None:
+async def test_a_process_that_was_reaped_is_a_start_that_nobody_can_tell_of() -> None:
     async with fake_leader() as fake:
         pidfd = os.pidfd_open(fake.program)
         await fake.ends_program(signal.SIGKILL)
@@ -145,7 +154,8 @@ async def test_a_process_that_was_reaped_is_refused() -> None:
         parcel.send(fake.sock, protocol.pack(protocol.STARTED), [pidfd])
         os.close(pidfd)
         await fake.until_lost()
-        assert (fake.command.pidfd, fake.command.is_breach) == (-1, True)
+        assert (fake.command.pidfd, fake.command.is_breach) == (-1, False)
+        assert (fake.command.note, fake.abandoned) == ("its leader was killed", 1)
 
 
 # ------------------------------------------------------------------ ends
@@ -209,6 +219,34 @@ async def test_what_became_another_users_is_counted() -> None:
         assert fake.command.note == "how it ended is not known"
 
 
+@pytest.mark.parametrize("is_program_over", [True, False])
+async def test_a_leader_that_says_nothing_is_stepped_over(
+    is_program_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_module, "SILENCE_SECONDS", 0.02)
+    async with fake_leader() as fake, trio.open_nursery() as nursery:
+        await fake.starts()
+        if is_program_over:
+            await fake.ends_program(signal.SIGTERM)
+        else:
+            nursery.start_soon(fake.command.stop, 0)
+        await fake.until_lost()
+        assert (fake.command.note, fake.abandoned) == ("its leader did not answer", 1)
+        fake.command.orphaned(0, "init ended it")
+        await fake.command.stop(0)
+
+
+async def test_an_end_is_not_told_before_that_of_the_machine() -> None:
+    for kind, values in ((protocol.EXIT, (0, 1)), (protocol.GONE, (0, 0, 0))):
+        async with fake_leader() as fake:
+            await fake.starts()
+            fake.is_init_dead = True
+            await fake.ends_program(signal.SIGKILL)
+            fake.says(kind, *values)
+            await fake.command.ended.wait()
+            assert fake.lost.is_set()
+
+
 # ------------------------------------------------------------------ garbage
 @pytest.mark.parametrize(
     "data",
@@ -265,21 +303,46 @@ async def answering(fake: Fake, answer: Callable[[], None]) -> object:
     raise AssertionError
 
 
+async def lost_while_asked(fake: Fake, lose: Callable[[], None]) -> object:
+    """What `survivors` gives, or the code that it raises, when `lose` ends the talk meanwhile."""
+    found: list[object] = []
+
+    async def ask() -> None:
+        try:
+            found.append(await fake.command.survivors())
+        except HostError as error:
+            found.append(error.code)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        assert await fake.hears() == protocol.SURVIVORS
+        lose()
+        await fake.until_lost()
+        await trio.testing.wait_all_tasks_blocked()
+        assert found == []  # what it knows of is not ended yet
+        await fake.ends_program(signal.SIGKILL)
+        fake.command.orphaned(0, "")
+    return found[0]
+
+
 async def test_a_forged_survivor_is_refused() -> None:
     async with fake_leader() as fake:
         await fake.starts()
         forge = lambda: fake.says(protocol.SURVIVOR, pids=(os.getpid(),))  # noqa: E731
-        with pytest.raises(ExceptionGroup) as caught:
-            await answering(fake, forge)
-        assert isinstance(caught.value.exceptions[0], HostError)
-        assert caught.value.exceptions[0].code == "custody_breach"
+        assert await lost_while_asked(fake, forge) == "custody_breach"
 
 
 async def test_survivors_of_a_leader_that_dies() -> None:
     async with fake_leader() as fake:
         await fake.starts()
-        assert await answering(fake, fake.sock.close) is None
-        assert fake.command.stage == stages.LOST
+        assert await lost_while_asked(fake, fake.sock.close) is None
+
+
+async def test_survivors_of_a_machine_that_dies() -> None:
+    async with fake_leader() as fake:
+        await fake.starts()
+        fake.is_init_dead = True
+        assert await lost_while_asked(fake, fake.sock.close) == "session_lost"
 
 
 async def test_an_answer_to_a_cancelled_question_is_no_breach() -> None:
@@ -396,16 +459,38 @@ async def test_a_fork_that_fails_is_an_os_error() -> None:
         assert isinstance(error, BlockingIOError)
 
 
-async def test_a_leader_that_dies_before_its_answer() -> None:
+async def test_a_leader_that_dies_with_the_request_is_not_asked_again() -> None:
     async with fake_init() as fake:
 
         async def serve() -> None:
             _, id, fds = await fake.hears()
-            parcel.close_all(fds)
-            assert (await fake.hears())[0] == protocol.KILL
+            with socket.socket(fileno=fds[0]) as leader:
+                assert parcel.receive(leader)[0]
+            assert await fake.hears() == (protocol.KILL, id, [])
             fake.says(protocol.LOST, id, signal.SIGKILL, 0)
 
-        await spawning(fake, serve, "leader_lost")
+        error = await spawning(fake, serve, "leader_lost")
+        assert "its leader was killed, so whether it ran is not known" in str(error)
+
+
+async def test_a_request_that_no_leader_read_is_made_again() -> None:
+    async with fake_init() as fake:
+        asked: list[int] = []
+
+        async def serve() -> None:
+            while len(asked) < 3:
+                kind, id, fds = await fake.hears()
+                parcel.close_all(fds)
+                if kind == protocol.SPAWN:
+                    asked.append(id)
+                else:
+                    fake.says(protocol.LOST, id, 0, 0)
+            assert (await fake.hears())[:2] == (protocol.KILL, asked[-1])
+            fake.says(protocol.LOST, asked[-1], 0, 0)
+
+        error = await spawning(fake, serve, "leader_lost")
+        assert "nothing was started" in str(error)
+        assert len(set(asked)) == 3
 
 
 async def test_an_init_that_does_not_end_a_command_is_killed(

@@ -15,7 +15,7 @@ PLACES = {
     ("host/custody/launch.py", "start_warden", "posix_spawn"),
     ("host/custody/start.py", "fork_zygote", "fork"),
     ("host/custody/warden.py", "fork_init", "fork"),
-    ("host/custody/init.py", "fork_leader", "fork"),
+    ("host/custody/leaders.py", "fork_leader", "fork"),
     ("host/custody/zygote.py", "fork_worker", "fork"),
 }
 
