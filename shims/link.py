@@ -162,6 +162,12 @@ class Link:
         self.send(data, fds)
 
     @trio.lowlevel.enable_ki_protection  # or the host would go on with it
+    def _give_up(self, slot: Slot) -> None:
+        """Ask the host to end the call; its answer is still to come."""
+        if slot.answer is None and slot.refusal is None:
+            self._put(wire.pack(wire.Cancel(slot.id)))
+
+    @trio.lowlevel.enable_ki_protection  # or the host would go on with it
     def _abandon(self, slot: Slot) -> None:
         """Nobody waits for it any more; the host ends what it started for it."""
         if slot.answer is None and slot.refusal is None:
@@ -199,7 +205,8 @@ class Link:
         return _outcome(slot)
 
     async def call(self, verb: str, args: dict[str, Any]) -> Any:
-        """Call and wait, under trio or asyncio. A cancel cancels the call and is raised."""
+        """Call and wait, under trio or asyncio. A cancel is raised when the host has ended what the
+        call had started; an interrupt, or in asyncio a second cancel, at once."""
         if sniffio.current_async_library() == "asyncio":
             return await self._call_in_asyncio(verb, args)
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -214,6 +221,13 @@ class Link:
             if slot.answer is None:  # a send that waits also reads
                 sleeper.task = task
                 await trio.lowlevel.wait_task_rescheduled(sleeper.abort)
+        except trio.Cancelled:
+            self._give_up(slot)
+            with trio.CancelScope(shield=True):
+                if slot.answer is None:
+                    sleeper.task = task
+                    await trio.lowlevel.wait_task_rescheduled(sleeper.abort)
+            raise
         finally:
             sleeper.task = None
             self._abandon(slot)
@@ -250,6 +264,12 @@ class Link:
         try:
             self._post(slot, verb, args)
             await future
+        except asyncio.CancelledError:
+            self._give_up(slot)
+            if slot.answer is None:
+                future = loop.create_future()
+                await future
+            raise
         finally:
             self._abandon(slot)
         return _outcome(slot)
