@@ -192,6 +192,11 @@ class Host:
         cancel stays a cancel, and leaves behind what the verb leaves."""
         try:
             session.check()
+            if not isinstance(arguments, Mapping):
+                raise HostError(
+                    f"arguments must be an object, not {type(arguments).__name__}",
+                    code="invalid_arguments",
+                )
             if name == "python_execution":
                 return await self._execute(session, arguments)
             verb = session.dispatch.find(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from awaitbox.host.limits import CELL_CODE_BYTES
 from awaitbox.host.result import CellError
 from awaitbox.shims.wire import Done, Failure
 
@@ -35,6 +36,20 @@ def verdict(done: Done | None, ending: Ending) -> tuple[str, CellError | None]:
     if status == "deadline":
         error = _deadline(error, ending.cell_seconds)
     return status, error
+
+
+def unsendable(code: str) -> CellError | None:
+    """Why source can't be sent to a worker: a lone surrogate, or too much of it."""
+    try:
+        size = len(code.encode())
+    except UnicodeEncodeError as error:
+        line = code.count("\n", 0, error.start) + 1
+        text = f"line {line} has a lone surrogate ({code[error.start]!r}), which is no text"
+        return {**_plain("SyntaxError", text), "line": line}
+    if size > CELL_CODE_BYTES:
+        text = f"a cell of {size:,} bytes, over the {CELL_CODE_BYTES:,} of one; put data in a file"
+        return _plain("ValueError", text)
+    return None
 
 
 def _died(ending: Ending) -> tuple[str, CellError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from awaitbox.host.errors import HostError, VerbError
 from awaitbox.host.limits import Limits
 from awaitbox.host.noticebox import NoticeBox
 from awaitbox.host.options import Options
-from awaitbox.host.outcome import MACHINE_ENDED, NAMESPACE_LOST, Ending, verdict
+from awaitbox.host.outcome import MACHINE_ENDED, NAMESPACE_LOST, Ending, unsendable, verdict
 from awaitbox.host.paths import Roots
 from awaitbox.host.process.pump import Pump
 from awaitbox.host.programs import PREFIX, Programs, raised_os_error
@@ -125,8 +126,22 @@ class Session:
         """Run one cell and give its result; a second call waits its turn.
 
         A cancel interrupts the cell and keeps the namespace. Raises `HostError` (`session_lost`,
-        `session_closed`, `custody_lost`); whatever the cell does is in the result.
+        `session_closed`, `custody_lost`, `invalid_arguments`); whatever the cell does is in the
+        result.
         """
+        if not isinstance(code, str):
+            raise HostError(
+                f"execute() takes the source of a cell, a str, not {type(code).__name__}",
+                code="invalid_arguments",
+            )
+        if inspect.iscoroutinefunction(on_output):
+            raise HostError(
+                "on_output is called and not awaited: it must be a plain function",
+                code="invalid_arguments",
+            )
+        refusal = unsendable(code)
+        if refusal is not None:
+            return CellResult(status="error", error=refusal)
         async with self._turn:
             self.check()
             worker = await self._ready_worker()

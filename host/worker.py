@@ -256,10 +256,11 @@ class Worker:
         """Start a cell; only while idle. Raises `HostError` (`worker_lost`)."""
         if self.state == "over":
             raise HostError("the worker has ended", code="worker_lost")
+        frame = wire.pack(wire.Exec(self._last_cell + 1, code))
         self._move("exec")
         self._last_cell += 1
         self.cell = CellRun(self._last_cell)
-        self._send(wire.pack(wire.Exec(self._last_cell, code)))
+        self._send(frame)
         return self.cell
 
     async def quiet(self) -> None:

@@ -19,3 +19,4 @@ VARIABLE_CHARS = 200  # of a repr, where variables are listed
 VARIABLES = 10_000
 CELLS_KEPT = 1_000  # whose source lines can still be shown in a traceback
 SETTLE_PASSES = 3  # of the loop, for tasks that a cell has created to start
+BROKEN_STATUS = 70  # a worker that fails itself; EX_SOFTWARE of sysexits.h

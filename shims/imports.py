@@ -24,6 +24,11 @@ HELPERS = frozenset(("trio", "trio_asyncio", "sniffio", "outcome"))
 _STANDARD = sys.stdlib_module_names | {"__main__", "__future__"}
 
 
+def _is_standard(top: str) -> bool:
+    """Of the standard library; the list of its names lacks the build's facts, one a platform."""
+    return top in _STANDARD or top.startswith("_sysconfigdata_")
+
+
 class Imports(MetaPathFinder):
     """Judges names. `names` are packages of the host's environment that the embedder allows."""
 
@@ -60,7 +65,7 @@ class Imports(MetaPathFinder):
     def _judge(self, top: str) -> None:
         if top in doors.MODULES:
             raise doors.refusal(top)
-        if top in _STANDARD:
+        if _is_standard(top):
             if top not in sys.modules and self._in_workspace(top, None) is not None:
                 self._ours.add(top)
             return
@@ -79,7 +84,7 @@ class Imports(MetaPathFinder):
         top = fullname.partition(".")[0]
         if top in doors.MODULES:
             raise doors.refusal(top)
-        if top in _STANDARD and top not in self._ours:
+        if _is_standard(top) and top not in self._ours:
             return None
         spec = self._in_workspace(fullname, path)
         if spec is not None:

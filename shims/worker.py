@@ -22,7 +22,7 @@ import trio.lowlevel
 from trio._core._run import GLOBAL_RUN_CONTEXT
 
 from awaitbox.shims import doors, mixing, threads, tracebacks, wire
-from awaitbox.shims.bounds import NOTICES, SETTLE_PASSES
+from awaitbox.shims.bounds import BROKEN_STATUS, NOTICES, SETTLE_PASSES
 from awaitbox.shims.cell import VALUE, Cell
 from awaitbox.shims.critical import Critical
 from awaitbox.shims.driver import CellTask, drive, step
@@ -55,6 +55,7 @@ class Worker:
         self._nested = Nested(self._critical)
         self._ledger = Ledger(self._is_own)
         self._workspace = os.getcwd()
+        self._outside: OSError | None = None  # why the workspace could not be entered
         self._cell: Cell | None = None
         self._was_interrupted = False
         self._work: Coroutine[Any, Any, None] | None = None
@@ -84,10 +85,14 @@ class Worker:
             mixing.install(loop)
             self._interrupts.install()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-            while True:
-                await trio.lowlevel.wait_readable(self._sock)
-                self._link.read()
-                self._turn()
+            try:
+                while True:
+                    await trio.lowlevel.wait_readable(self._sock)
+                    self._link.read()
+                    self._turn()
+            except BaseException:  # ours: the runner would keep a broken worker alive, and silent
+                sys.excepthook(*sys.exc_info())
+                os._exit(BROKEN_STATUS)
 
     def _greet(self, hello: wire.Hello) -> None:
         self._workspace = hello.workspace
@@ -96,7 +101,7 @@ class Worker:
         for name, _, value in (pair.partition(b"=") for pair in hello.env):
             os.environb[name] = value
         time.tzset()
-        os.chdir(hello.workspace)
+        self._outside = _enter(hello.workspace)
         sys.argv = [""]
         names = hello.session.get("imports") or ()
         Imports(hello.workspace, self._namespace.scope, names).install()
@@ -189,6 +194,10 @@ class Worker:
         shown: str | None = None
         error: BaseException | None = None
         try:
+            if self._outside is not None:
+                self._outside = _enter(self._workspace)
+                if self._outside is not None:
+                    raise self._outside
             cell.compile()
             if cell.is_async:
                 self._hand_over(self._drive(cell))
@@ -258,6 +267,16 @@ class Worker:
     def _inspect(self, request: wire.Inspect) -> None:
         variables = self._in_step(self._namespace.variables)
         self._link.send(wire.pack(wire.Inspected(request.id, variables)))
+
+
+def _enter(workspace: str) -> OSError | None:
+    """Go there; what stands in the way, if anything does."""
+    try:
+        os.chdir(workspace)
+    except OSError as error:
+        text = f"{error.strerror}: the workspace can't be entered"
+        return OSError(error.errno, text, workspace)
+    return None
 
 
 def _never(_: object) -> trio.lowlevel.Abort:

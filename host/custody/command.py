@@ -216,6 +216,7 @@ class Command:
             if kind in (protocol.EXIT, protocol.GONE):
                 self._machine.look()  # its end is told first
                 if self.stage == stages.OVER:
+                    parcel.close_all(fds)
                     return
             stage = stages.after(self.stage, kind)
         except (protocol.ProtocolError, stages.IllegalEvent):

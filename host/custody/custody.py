@@ -39,7 +39,7 @@ class Custody:
         self.lost = trio.Event()
         self.reason = ""
         self._setup = setup(worker_module)
-        self._open_files = kernel.raise_open_files()
+        self._open_files = kernel.open_files()
         self._watch = Watch()
         self._reading = trio.CancelScope(shield=True)
         self._machines: dict[int, Machine] = {}

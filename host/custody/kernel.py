@@ -132,11 +132,18 @@ def close_all_but(keep: Iterable[int]) -> None:
 _first_soft: int | None = None
 
 
-def raise_open_files() -> int:
-    """Raise this process's soft limit on open files to the hard one; return what it was at first.
+def open_files() -> int:
+    """This process's soft limit on open files, as it was before `raise_open_files`."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if _first_soft is None else _first_soft
+
+
+def raise_open_files() -> None:
+    """Raise this process's soft limit on open files to the hard one.
 
     Descriptors in flight count against the sender's soft limit, those of all processes of a user
-    together, so one with 1,024 would lose packets to ETOOMANYREFS.
+    together, so one with 1,024 would lose packets to ETOOMANYREFS. For processes of ours alone: an
+    embedder's limits are its own.
     """
     global _first_soft
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -144,7 +151,6 @@ def raise_open_files() -> int:
         _first_soft = soft
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return _first_soft
 
 
 # ------------------------------------------------------------------ pidfds

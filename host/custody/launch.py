@@ -46,7 +46,10 @@ def start_warden(warden: int, zygote: int, lock: int, folder: str) -> int:
 
 def setup(worker_module: str) -> bytes:
     """SETUP. Nothing loads from the folder that the host runs in: it may be a model's."""
-    here = os.getcwd()
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # it was removed: nothing can load from it
+        here = ""
     path = [entry for entry in sys.path if os.path.isabs(entry) and entry != here]
     if str(_PACKAGE_PARENT) not in path:
         path.append(str(_PACKAGE_PARENT))

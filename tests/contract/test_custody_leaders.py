@@ -166,6 +166,7 @@ async def test_what_a_daemon_does_later_is_its_commands() -> None:
         assert await parent_of_the_next(machine) in others
 
 
+@pytest.mark.slow
 async def test_a_leader_that_was_changed_from_outside_starts_nothing() -> None:
     changes = {
         "a limit": "r.prlimit(p, r.RLIMIT_NOFILE, (50, 60))",

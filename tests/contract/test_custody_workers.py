@@ -90,7 +90,12 @@ async def test_a_worker_starts_as_any_python_in_a_session_of_its_own() -> None:
 
 async def test_none_of_ours_bears_a_name_that_a_command_aims_at() -> None:
     """`pkill python` and `pkill -f python` in a command."""
-    async with opened() as custody, one_worker(custody), running_sleep(custody) as sleeper:
+    async with (
+        opened() as custody,
+        one_worker(custody) as worker,
+        running_sleep(custody) as sleeper,
+    ):
+        await worker.ask("self")  # a fork has its parent's name at first
         ours = [pid for pid, _ in kernel.descendants(custody.pid) if pid != sleeper]
         names = {about(pid, "comm").strip() for pid in (custody.pid, *ours)}
         lines = {about(pid, "cmdline").strip(b"\0") for pid in (custody.pid, *ours)}

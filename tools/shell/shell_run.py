@@ -88,7 +88,11 @@ async def _run_one(ctx: Context, row: RanCommand, folder: str) -> None:
         row["timed_out"] = False
     except FileNotFoundError as error:
         row["timed_out"] = False
-        raise VerbFileNotFound(f"cwd {folder!r} is gone: {error}") from None
+        if error.filename == folder:
+            raise VerbFileNotFound(f"cwd {folder!r} is gone: {error}") from None
+        raise VerbFileNotFound(
+            "bash is in no folder of PATH; the login environment decides on that"
+        ) from None
     except HostError as error:
         if error.code != "leader_lost":  # that one ends this command alone: those before it ran
             raise
