@@ -14,6 +14,7 @@ wake-up, verbs that cannot wait answered in that step, all answers of a step in 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -187,6 +188,11 @@ class Worker:
 
     def _call(self, call: wire.Call) -> None:
         fds = self._receiver.claim(call.fds) if call.fds else []
+        if fds is None:
+            text = "no file descriptors left in the host; end what you no longer need"
+            refusal = wire.Raise(call.id, "OSError", f"errno:{errno.EMFILE}:argv0", text)
+            self._answers.append(_packed(refusal))
+            return
         if self._session is None or call.id in self._scopes:
             for fd in fds:
                 os.close(fd)

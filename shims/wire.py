@@ -24,6 +24,7 @@ oldest first, belong to it.
 from __future__ import annotations
 
 import array
+import os
 import socket
 from collections import deque
 from typing import Any
@@ -251,7 +252,7 @@ class Decoder:
 class Receiver:
     """A decoder on a non-blocking stream socket, with the descriptors that came beside frames."""
 
-    __slots__ = ("_buffer", "_decoder", "_sock", "_view", "descriptors")
+    __slots__ = ("_buffer", "_decoder", "_sock", "_view", "_was_cut", "descriptors")
 
     def __init__(
         self, sock: socket.socket, *, of_worker: bool, buffer: bytearray | None = None
@@ -260,6 +261,7 @@ class Receiver:
         self._decoder = Decoder(of_worker=of_worker)
         self._buffer = bytearray(RECEIVE_BYTES) if buffer is None else buffer  # may be shared
         self._view = memoryview(self._buffer)
+        self._was_cut = False  # descriptors were sent that could not be taken
         self.descriptors: deque[int] = deque()
 
     def read(self) -> list[Any] | None:
@@ -274,20 +276,31 @@ class Receiver:
             return None
         return self._decoder.feed(self._view[:size])
 
-    def claim(self, count: int) -> list[int]:
-        """The oldest `count` descriptors received; the caller owns them. Raises `WireError`."""
+    def claim(self, count: int) -> list[int] | None:
+        """The oldest `count` descriptors received; the caller owns them. None if they could not be
+        taken, because this process has no room for more. Raises `WireError`."""
+        if self._was_cut and 0 < count <= FRAME_DESCRIPTORS:
+            self._was_cut = False  # a read ends at the frame that carries descriptors: it is that
+            return None
         if not 0 <= count <= FRAME_DESCRIPTORS or count > len(self.descriptors):
             raise WireError(f"a frame claims {count} descriptors, {len(self.descriptors)} came")
         return [self.descriptors.popleft() for _ in range(count)]
 
     def _take_descriptors(self, ancillary: list[tuple[int, int, bytes]], flags: int) -> None:
+        before = len(self.descriptors)
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 numbers = array.array("i")
                 numbers.frombytes(data[: len(data) // numbers.itemsize * numbers.itemsize])
                 self.descriptors.extend(numbers)
-        if flags & _TRUNCATED or len(self.descriptors) > PENDING_DESCRIPTORS:
-            raise WireError("more descriptors than a frame may carry, or no room for them")
+        came = len(self.descriptors) - before
+        is_cut = bool(flags & _TRUNCATED)
+        if len(self.descriptors) > PENDING_DESCRIPTORS or (is_cut and came >= FRAME_DESCRIPTORS):
+            raise WireError("more descriptors than a frame may carry")
+        if is_cut:  # there was no room for them in this process
+            self._was_cut = True
+            for _ in range(came):
+                os.close(self.descriptors.pop())
 
 
 _ANCILLARY_BYTES = socket.CMSG_SPACE(FRAME_DESCRIPTORS * 4)

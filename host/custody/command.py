@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -209,6 +210,9 @@ class Command:
             self._take(data, fds, is_cut)
         except (protocol.ProtocolError, stages.IllegalEvent, trust.Breach) as error:
             self.lose(f"its leader was not to be trusted: {error}", is_breach=True)
+        except trust.NoRoom:
+            self.failure = errno.EMFILE, protocol.AT_REQUEST
+            self.lose("this host has no file descriptors left")
 
     def _take(self, data: bytes, fds: list[int], is_cut: bool) -> None:
         try:

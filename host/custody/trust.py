@@ -8,6 +8,7 @@ the pidfd is then that of a dead process.
 
 from __future__ import annotations
 
+import errno
 import os
 
 from awaitbox.host.custody import kernel
@@ -17,13 +18,18 @@ class Breach(Exception):
     """Init or a leader said something that the kernel denies."""
 
 
+class NoRoom(Exception):
+    """This process has no descriptor left to take, or to check, what it was given."""
+
+
 def single(fds: list[int], is_cut: bool) -> int:
-    """The one descriptor that a packet must bring. Closes all and raises `Breach` otherwise."""
+    """The one descriptor that a packet must bring. Closes all and raises `Breach` otherwise,
+    `NoRoom` if the kernel could not put it into this process."""
     if len(fds) == 1 and not is_cut:
         return fds[0]
     _close(fds)
     if is_cut and not fds:
-        raise Breach("its descriptor could not be taken: this process has too many open")
+        raise NoRoom
     raise Breach(f"{len(fds)} descriptors{' and more' if is_cut else ''} instead of one")
 
 
@@ -35,8 +41,15 @@ def none(fds: list[int], is_cut: bool) -> None:
 
 
 def checked(pidfd: int, ancestor: int) -> int:
-    """The pid behind a pidfd, or -1 if it was reaped. Closes it and raises `Breach` if foreign."""
-    pid = kernel.pid_of(pidfd)
+    """The pid behind a pidfd, or -1 if it was reaped. Closes it and raises `Breach` if foreign,
+    `NoRoom` if that can't be looked at."""
+    try:
+        pid = kernel.pid_of(pidfd)
+    except OSError as error:
+        os.close(pidfd)
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise NoRoom from None
+        raise Breach(f"its descriptor could not be looked at: {error}") from None
     if pid == -1 or (pid is not None and kernel.descends_from(pid, ancestor)):
         return pid
     if pid is not None and kernel.is_over(pidfd):

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from awaitbox.host.session import Session
-from tests.product import Call, ok, running, until_ended, until_printed, until_running
+from tests.product import Call, ok, running, until_ended, until_printed, until_running, value
 
 
 async def test_the_result_has_these_keys_and_no_others(call: Call) -> None:
@@ -141,3 +141,34 @@ async def test_want_of_descriptors_is_an_error_that_names_what_could_be_stopped(
             await call("shell_stop", id=background["id"])
     assert (await call("shell_run", commands=["echo on"]))["commands"][0]["stdout"] == "on\n"
     assert (await call("shell_logs", id="dev"))["status"] == "running"
+
+
+MANY = """\
+rs = await gather(
+    *[shell_background(f'sleep 339{i}00') for i in range(20)], return_exceptions=True
+)
+[type(r).__name__ for r in rs if isinstance(r, Exception)], [r for r in rs if isinstance(r, dict)]
+"""
+
+
+async def test_starts_side_by_side_that_run_out_of_descriptors_fail_and_hold_nothing_up(
+    session: Session, call: Call
+) -> None:
+    await ok(session, "x = 5")
+    await session.host.settled()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = {int(fd) for fd in os.listdir("/proc/self/fd")}
+    room = [number for number in range(soft) if number not in used][30]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))
+    try:
+        with trio.fail_after(20):
+            failed, started = await value(session, MANY)
+            shim = await session.execute("import subprocess\nsubprocess.run('true', shell=True)")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert failed and set(failed) == {"OSError"}
+    assert len(failed) + len(started) == 20
+    assert shim.status == "ok" or (shim.error is not None and shim.error["type"] == "OSError")
+    assert (await ok(session, "x")).value == "5"
+    for background in started:
+        await call("shell_stop", id=background["id"])
