@@ -42,6 +42,12 @@ _BUILTINS = {
 }
 
 
+_TOO_LONG = (
+    "the command is longer than the kernel takes in one argument (131,071 bytes): write it to a "
+    "file and run that"
+)
+
+
 class Dispatch:
     """All calls of one session."""
 
@@ -132,6 +138,8 @@ def raised(call: int, error: Exception, live: str) -> Raise:
         return Raise(call, "RuntimeError", error.code, error.message)
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return Raise(call, "OSError", "no_descriptors", no_descriptors(live))
+    if isinstance(error, OSError) and error.errno == errno.E2BIG:
+        return Raise(call, "ValueError", "out_of_bounds", _TOO_LONG)
     for kind in type(error).__mro__:
         if kind.__name__ in _BUILTINS:
             return Raise(call, kind.__name__, "verb_failed", _text(error))

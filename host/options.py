@@ -20,6 +20,7 @@ class Options:
     approve: Approver | None = None
     toggles: Mapping[str, bool] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    imports: Sequence[str] = ()
     limits: Limits = field(default_factory=Limits)
     on_event: OnEvent | None = None
     has_spare: bool = True

@@ -54,8 +54,8 @@ class Rig:
         rig = cls(custody, machine, run_folder, buffer)
         await nursery.start(rig.run)
         try:
-            # Side by side: no worker needs the machine yet. One that joins the machine's view
-            # has to come after the next line but one.
+            # Side by side, for no worker needs the machine yet; one that joins its view must
+            # come after `until_ready`.
             await rig.new_worker()
             await machine.until_ready()
         except BaseException:

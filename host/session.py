@@ -182,7 +182,7 @@ class Session:
         worker.greet(
             self,
             wire.Hello(
-                session=self.state(),
+                session={**self.state(), "imports": list(self.host.options.imports)},
                 verbs=self._specs,
                 workspace=self.roots.workspace.path,
                 env=[os.fsencode(f"{name}={value}") for name, value in self.environment().items()],

@@ -26,6 +26,14 @@ def check_platform() -> None:
         )
 
 
+def checked_env(env: Mapping[str, str]) -> dict[str, str]:
+    """Raises `HostError` (`invalid_option`) for what no process can be given."""
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise HostError(f"env has no place for {name!r}={value!r}", code="invalid_option")
+    return dict(env)
+
+
 def open_host(
     workspace: str | os.PathLike[str],
     *,
@@ -35,6 +43,7 @@ def open_host(
     approve: Approver | None = None,
     toggles: Mapping[str, bool] | None = None,
     env: Mapping[str, str] | None = None,
+    imports: Sequence[str] = (),
     verbs: Sequence[Callable[..., Any]] = (),
     limits: Mapping[str, float] | None = None,
     on_event: OnEvent | None = None,
@@ -47,6 +56,7 @@ def open_host(
     or `Deny(reason)`; without it whatever needs approval is refused.
     `toggles`: `{"shell": False}` takes the shell verbs and the posix shim away.
     `env`: added to the environment of every process.
+    `imports`: packages of the host's environment that cells may import, e.g. `["numpy"]`.
     `verbs`: your own async functions, offered as bare awaitables beside ours.
     `limits`: see `awaitbox.host.limits.Limits`.
     `on_event`: called with a dict for each cell and call.
@@ -55,6 +65,9 @@ def open_host(
     `mode_unavailable` and `custody_lost` when entered.
     """
     check_platform()
+    for name, function in (("approve", approve), ("on_event", on_event)):
+        if function is not None and not callable(function):
+            raise HostError(f"{name} must be a function", code="invalid_option")
     # Not above: elsewhere than on Linux these modules fail at their own imports.
     from awaitbox.host.host import Host
     from awaitbox.host.limits import Limits
@@ -68,7 +81,8 @@ def open_host(
         write_roots=[os.fspath(root) for root in write_roots],
         approve=approve,
         toggles=dict(toggles or {}),
-        env=dict(env or {}),
+        env=checked_env(env or {}),
+        imports=list(imports),
         limits=Limits.of(limits),
         on_event=on_event,
     )

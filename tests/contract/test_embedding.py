@@ -289,3 +289,23 @@ async def test_tools_begin_with_python_execution(opened: OpenHost, format: str) 
     async with opened() as host:
         with pytest.raises(HostError):
             host.tools("no such format")
+
+
+# --- packages of the host's environment
+
+
+async def test_a_cell_imports_what_the_embedder_allows_and_nothing_else(opened: OpenHost) -> None:
+    async with opened(imports=["msgspec"]) as host, host.open_session() as session:
+        assert await value(session, "import msgspec\nmsgspec.json.encode(1)") == b"1"
+        refused = await session.execute("import click")
+        assert refused.error is not None and refused.error["type"] == "ImportError"
+        assert "imports=['click']" in refused.error["message"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"approve": 5}, {"on_event": "x"}, {"env": {"A=": "b"}}, {"env": {"": "b"}}]
+)
+def test_options_that_can_t_be_are_refused_at_once(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(HostError) as refusal:
+        open_host(tmp_path, **options)
+    assert refusal.value.code == "invalid_option"

@@ -554,3 +554,12 @@ async def test_a_line_that_cannot_be_started_is_an_error_of_that_call(
         assert answer["error"]["code"] != "internal"
         assert answer["error"]["message"]
     assert (await run_one(call, "echo on"))["stdout"] == "on\n"
+
+
+async def test_a_line_that_the_kernel_does_not_take_is_refused_with_the_mend(
+    session: Session,
+) -> None:
+    for verb in ("shell_run", "shell_background"):
+        told = await session.execute(f"await {verb}('echo ' + 'z' * 200_000)")
+        assert told.error is not None and told.error["type"] == "ValueError"
+        assert "write it to a file" in told.error["message"]
