@@ -221,7 +221,7 @@ class Link:
             if slot.answer is None:  # a send that waits also reads
                 sleeper.task = task
                 await trio.lowlevel.wait_task_rescheduled(sleeper.abort)
-        except trio.Cancelled:
+        except (trio.Cancelled, asyncio.CancelledError):  # a cell's own task knows both
             self._give_up(slot)
             with trio.CancelScope(shield=True):
                 if slot.answer is None:
