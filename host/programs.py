@@ -93,13 +93,26 @@ class Programs:
         self._nursery = watch_in
         self._adopt = adopt
         self._by_handle: OrderedDict[int, Program] = OrderedDict()
+        self._by_call: OrderedDict[int, Program] = OrderedDict()
         self._last = 0
 
-    async def answer(self, name: str, args: Mapping[str, Any], fds: list[int]) -> dict[str, Any]:
+    def started_by(self, call: int) -> Command | None:
+        """The program that a call of the present worker started, if it still runs: its cancel and
+        its answer may cross."""
+        program = self._by_call.get(call)
+        return None if program is None or program.command.gone.is_set() else program.command
+
+    def forget_calls(self) -> None:
+        """A new worker counts its calls anew."""
+        self._by_call.clear()
+
+    async def answer(
+        self, call: int, name: str, args: Mapping[str, Any], fds: list[int]
+    ) -> dict[str, Any]:
         """Run one `process.*` call; the descriptors stay the caller's. Raises OSError as the start
         of a program does."""
         if name == "process.start":
-            return await self._start(args, fds)
+            return await self._start(call, args, fds)
         program = self._find(args)
         if name == "process.wait":
             await program.command.ended.wait()
@@ -124,7 +137,7 @@ class Programs:
             raise VerbUnknownId(f"no program with handle {handle!r}")
         return program
 
-    async def _start(self, args: Mapping[str, Any], fds: list[int]) -> dict[str, Any]:
+    async def _start(self, call: int, args: Mapping[str, Any], fds: list[int]) -> dict[str, Any]:
         start = Start.of(args)
         if len(fds) != 3:
             raise VerbArguments("process.start takes three descriptors")
@@ -145,6 +158,9 @@ class Programs:
         self._last += 1
         program = Program(command, start.line, start.cwd)
         self._by_handle[self._last] = program
+        self._by_call[call] = program
+        if len(self._by_call) > PROGRAMS_KEPT:
+            self._by_call.popitem(last=False)
         self._nursery.start_soon(self._watch, program)
         self._forget_the_oldest()
         return {"handle": self._last, "pid": command.pid}

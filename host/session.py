@@ -15,6 +15,7 @@ from awaitbox.host.approval import Approvals
 from awaitbox.host.backgrounds import Backgrounds
 from awaitbox.host.confinement import check_mode, report
 from awaitbox.host.context import Context
+from awaitbox.host.custody.command import Command
 from awaitbox.host.deadline import Deadline
 from awaitbox.host.dispatch import Dispatch, raised
 from awaitbox.host.errors import HostError, VerbError
@@ -179,6 +180,7 @@ class Session:
         """Give the worker, or the one the session began with, what its cells need to know."""
         worker = worker or self._rig.worker
         assert worker is not None
+        self.programs.forget_calls()
         worker.greet(
             self,
             wire.Hello(
@@ -317,11 +319,17 @@ class Session:
             for fd in fds:
                 os.close(fd)
 
+    def cancelled_late(self, call: int) -> Command | None:
+        """What a call started whose cancel comes after its answer."""
+        return self.programs.started_by(call)
+
     async def _program(self, call: wire.Call, fds: list[int]) -> wire.Return | wire.Raise:
         """A call of the posix shim: the same door as `shell_run`."""
         try:
             self.dispatch.check_toggle("shell_run")
-            return wire.Return(call.id, await self.programs.answer(call.verb, call.args, fds))
+            return wire.Return(
+                call.id, await self.programs.answer(call.id, call.verb, call.args, fds)
+            )
         except VerbError:
             raise
         except OSError as error:

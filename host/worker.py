@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import trio
 
+from awaitbox.host.custody.command import Command
 from awaitbox.host.custody.worker import WorkerProcess
 from awaitbox.host.errors import HostError
 from awaitbox.host.limits import (
@@ -29,6 +30,7 @@ from awaitbox.host.limits import (
     CALLS_IN_FLIGHT,
     INTERRUPT_AGAIN_SECONDS,
     INTERRUPT_SECONDS,
+    KILL_GRACE_SECONDS,
 )
 from awaitbox.shims import wire
 
@@ -46,6 +48,9 @@ class Answerer(Protocol):
         """Answer at once, or None: then `answer_later` is started as a task. Owns `fds`."""
 
     async def answer_later(self, call: wire.Call, fds: list[int]) -> wire.Return | wire.Raise: ...
+
+    def cancelled_late(self, call: int) -> Command | None:
+        """The program that runs though its caller gave it up while the answer was on the way."""
 
 
 class CellRun:
@@ -173,6 +178,8 @@ class Worker:
             if scope is not None:
                 scope.cancel()
                 self._cancelled.add(frame.id)
+            else:
+                self._cancel_late(frame.id)
         elif kind is wire.Done:
             if self.cell is None or frame.id != self.cell.id:
                 raise wire.WireError("the end of a cell that does not run")
@@ -216,12 +223,26 @@ class Worker:
         with self._scopes[call.id]:
             answer = await self._session.answer_later(call, fds)
         del self._scopes[call.id]
-        self._cancelled.discard(call.id)
-        if not self._cancelled:
-            self._quiet.set()
+        self._is_ended(call.id)
         if answer is None:
             answer = wire.Raise(call.id, "RuntimeError", "cancelled", "this call was cancelled")
         self._send(_packed(answer))
+
+    def _cancel_late(self, call: int) -> None:
+        """The cancel and the answer crossed: end what nobody knows of."""
+        command = None if self._session is None else self._session.cancelled_late(call)
+        if command is not None and self._nursery is not None:
+            self._cancelled.add(call)
+            self._nursery.start_soon(self._end_late, call, command)
+
+    async def _end_late(self, call: int, command: Command) -> None:
+        await command.stop(KILL_GRACE_SECONDS)
+        self._is_ended(call)
+
+    def _is_ended(self, call: int) -> None:
+        self._cancelled.discard(call)
+        if not self._cancelled:
+            self._quiet.set()
 
     def _inspected(self, frame: wire.Inspected) -> None:
         event, box = self._asked.pop(frame.id, (None, None))

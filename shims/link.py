@@ -174,6 +174,13 @@ class Link:
             self._slots.pop(slot.id, None)
             self._put(wire.pack(wire.Cancel(slot.id)))
 
+    @trio.lowlevel.enable_ki_protection  # or the host would go on with it
+    def _retract(self, slot: Slot) -> None:
+        """The same, also if the answer came and an interrupt keeps the caller from seeing it."""
+        self._slots.pop(slot.id, None)
+        if slot.refusal is None:
+            self._put(wire.pack(wire.Cancel(slot.id)))
+
     def call_sync(
         self,
         verb: str,
@@ -200,8 +207,9 @@ class Link:
             if slot.refusal is None:
                 self._post(slot, verb, args, fds)
                 waiter.wait(slot, self.pump, timeout)
-        finally:
-            self._abandon(slot)
+        except BaseException:
+            self._retract(slot)
+            raise
         return _outcome(slot)
 
     async def call(self, verb: str, args: dict[str, Any]) -> Any:

@@ -63,6 +63,9 @@ class FakeSession:
             os.close(fd)
         return wire.Return(call.id, {"n": len(self.calls)})
 
+    def cancelled_late(self, call: int) -> None:
+        return None
+
     async def answer_later(self, call: wire.Call, fds: list[int]) -> wire.Return | wire.Raise:
         try:
             await self.released.wait()
