@@ -200,6 +200,10 @@ class WiredLink(Link):
                         thread = threading.Thread(target=self._answer, args=call)
                         self._threads_of_calls.append(thread)
                         thread.start()
+                    elif isinstance(frame, wire.Cancel):  # a host answers those, too
+                        with self._sending:
+                            refusal = wire.Raise(frame.id, "RuntimeError", "cancelled", "")
+                            self._there.sendall(wire.pack(refusal))
 
     def _answer(self, call: wire.Call, fds: list[int]) -> None:
         answer: wire.Return | wire.Raise
